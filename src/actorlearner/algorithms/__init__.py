@@ -1,0 +1,1 @@
+"""The shipped algorithms, one folder each."""

@@ -1,0 +1,1 @@
+"""IMPALA: importance-weighted actor-learner with V-trace."""
