@@ -7,9 +7,25 @@ import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
 from actorlearner.types import EpisodeStats, LearnerResult
+
+# Statistics that every result holds, NaN until the learner has made its first update (spec I2).
+STATISTICS = (
+    "policy_loss",
+    "value_loss",
+    "entropy",
+    "total_loss",
+    "gradient_norm",
+    "mean_rho",
+    "clipped_rho_fraction",
+    "explained_variance",
+    "policy_lag",
+    "learning_rate",
+    "entropy_coeff",
+)
 
 
 class EpisodeWindow:
@@ -52,7 +68,7 @@ class EpisodeWindow:
         self._new = []
         return summary
 
-    def state(self) -> dict[str, object]:
+    def state(self) -> dict[str, Any]:
         """Return plain data for a checkpoint."""
         episodes = [*self._older, *self._new][-self._size :]
         return {"total": self.total, "episodes": [[episode.episode_return, episode.length] for episode in episodes]}
@@ -123,3 +139,55 @@ def mean_statistics(results: list[LearnerResult], latest: Mapping[str, float]) -
         if name in means:
             means[name] = results[-1].statistics[name]
     return means
+
+
+def result_dict(
+    *,
+    episodes: Mapping[str, float | int],
+    before: Counters,
+    counters: Counters,
+    env_steps_queued: int,
+    env_steps_waiting: int,
+    statistics: Mapping[str, float],
+    timers: Mapping[str, float],
+    learner_queue_length: int,
+    num_healthy_workers: int,
+    seconds: float,
+) -> dict[str, Any]:
+    """Return one iteration's result: nested plain numbers (spec A20).
+
+    Args:
+        episodes: of ``EpisodeWindow.summarise``.
+        before: counters when the iteration began.
+        counters: counters now.
+        env_steps_queued: handed to the learner, results not taken.
+        env_steps_waiting: not handed to the learner yet.
+        statistics: the learner's; missing ones are NaN.
+        timers: mean milliseconds by name.
+        learner_queue_length: batches waiting.
+        num_healthy_workers: workers that sample.
+        seconds: how long the iteration took.
+    """
+    sampled, trained = counters.num_env_steps_sampled, counters.num_env_steps_trained
+    sampled_now = sampled - before.num_env_steps_sampled
+    return {
+        **episodes,
+        "num_env_steps_sampled": sampled,
+        "num_env_steps_trained": trained,
+        "num_env_steps_sampled_this_iter": sampled_now,
+        "num_env_steps_trained_this_iter": trained - before.num_env_steps_trained,
+        # One agent acts in each environment, so agent steps are env steps.
+        "num_agent_steps_sampled": sampled,
+        "num_agent_steps_trained": trained,
+        "timesteps_total": sampled,
+        "env_steps_per_second": sampled_now / max(seconds, 1e-9),
+        "num_healthy_workers": num_healthy_workers,
+        "info": {"learner": {"default_policy": {**dict.fromkeys(STATISTICS, math.nan), **statistics}}},
+        "timers": dict(timers),
+        "counters": {
+            **asdict(counters),
+            "num_env_steps_queued": env_steps_queued,
+            "num_env_steps_waiting": env_steps_waiting,
+            "learner_queue_length": learner_queue_length,
+        },
+    }
