@@ -239,7 +239,7 @@ class Settings:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain nested dicts (enums as their names), ready for JSON, YAML and ``settings_from_dict``."""
-        plain = _plain(dataclasses.asdict(self))
+        plain = to_plain(dataclasses.asdict(self))
         assert isinstance(plain, dict)
         return plain
 
@@ -326,6 +326,10 @@ def coerce(key: str, value: Any, annotation: Any) -> Any:
         return dict(value)
     if isinstance(annotation, type) and issubclass(annotation, Enum):
         return _coerce_enum(key, value, annotation)
+    if isinstance(annotation, type) and issubclass(annotation, Section):
+        if not isinstance(value, Mapping):
+            raise _type_error(key, value, "a mapping")
+        return section_from_dict(annotation, value)
     return _coerce_scalar(key, value, annotation)
 
 
@@ -355,11 +359,12 @@ def _type_error(key: str, value: Any, rule: str) -> ConfigError:
     return ConfigError(f"{key} must be {rule}, got {value!r}.", key=key, value=value)
 
 
-def _plain(value: Any) -> Any:
+def to_plain(value: Any) -> Any:
+    """Return a value with enums as their names and containers as dicts and lists."""
     if isinstance(value, Enum):
         return value.name
     if isinstance(value, Mapping):
-        return {name: _plain(entry) for name, entry in value.items()}
+        return {name: to_plain(entry) for name, entry in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(entry) for entry in value]
+        return [to_plain(entry) for entry in value]
     return value
