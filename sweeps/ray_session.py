@@ -40,12 +40,10 @@ def on_cluster() -> bool:
 
 
 @contextmanager
-def ray_session(num_cpus: float, num_gpus: float, *, remote_workers: bool) -> Iterator[list[dict[str, float]]]:
+def ray_session(*, remote_workers: bool) -> Iterator[list[dict[str, float]]]:
     """Start an embedded Ray, or connect to the cluster in RAY_ADDRESS; shut it down afterwards.
 
     Args:
-        num_cpus: CPUs of the embedded Ray (ignored on a cluster).
-        num_gpus: GPUs of the embedded Ray (ignored on a cluster).
         remote_workers: whether fragments travel through the object store, which then needs room.
 
     Yields:
@@ -53,12 +51,15 @@ def ray_session(num_cpus: float, num_gpus: float, *, remote_workers: bool) -> It
     """
     import ray
 
+    from actorlearner.resources import detect_machine
+
     arguments: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
     if not on_cluster():
+        machine = detect_machine()
         arguments.update(
             address="local",
-            num_cpus=int(num_cpus),
-            num_gpus=int(num_gpus),
+            num_cpus=int(machine.num_cpus),
+            num_gpus=int(machine.num_gpus),
             include_dashboard=False,
             object_store_memory=REMOTE_OBJECT_STORE_BYTES if remote_workers else LOCAL_OBJECT_STORE_BYTES,
         )

@@ -1,31 +1,51 @@
-"""Run one sweep: check everything, start Ray, let Tune run Optuna's trials, and write down what came out."""
+"""Run one sweep: start Ray, let Tune run Optuna's trials, and write down what came out."""
 
 from __future__ import annotations
 
-import os
-import shlex
-import signal
-from pathlib import Path
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
+from sweeps.announce import print_head, print_next_steps
 from sweeps.directory import SweepDirectory
 from sweeps.log import log_to_file
-from sweeps.preflight import Plan, check_nodes, preflight
+from sweeps.outcome import EXIT_FAILED, EXIT_OK, exit_code_of_signal
+from sweeps.preflight import Preflight, preflight
 from sweeps.progress import Progress
 from sweeps.ray_session import StopRequest, on_cluster, prepare_environment, ray_session, stop_on_signals
-from sweeps.records import SweepRecords, TrialStatus
+from sweeps.records import SweepRecords
 from sweeps.schema import Mode, SweepConfig
-from sweeps.summary import print_outcome, sweep_status, write_outcome
-from sweeps.tracking.store import check_store
+from sweeps.space import SearchSpace
+from sweeps.summary import print_outcome, summary_data, sweep_status, write_outcome
+from sweeps.tracking import open_tracker
 
 if TYPE_CHECKING:
     from ray.tune import Tuner
+    from ray.tune.schedulers import TrialScheduler
 
     from sweeps.search import OptunaSearcher
-    from sweeps.tracking.tracker import SweepTracker
+    from sweeps.tracking import SweepTracker
 
+
+@dataclass(frozen=True)
+class Plan:
+    """What a sweep is going to do; everything in it is checked.
+
+    Attributes:
+        space: what is searched.
+        found: environment, resolved settings and resources.
+        concurrency: trials at once.
+    """
+
+    space: SearchSpace
+    found: Preflight
+    concurrency: int
+
+    @property
+    def engine_config(self) -> dict[str, Any]:
+        """The engine's configuration that trials vary, with every null resolved."""
+        return self.found.settings.to_dict()
 
 
 def run_sweep(config: SweepConfig, overrides: list[str]) -> int:
@@ -42,12 +62,25 @@ def run_sweep(config: SweepConfig, overrides: list[str]) -> int:
         ConfigError: a mistake in the configuration; nothing was started or written.
     """
     prepare_environment()
-    plan = preflight(config)
+    plan = make_plan(config)
     directory = SweepDirectory(config.directory)
     directory.create()
     directory.write_text(directory.config, config.to_yaml())
     with log_to_file(directory.log):
         return _Sweep(config, plan, directory).run()
+
+
+def make_plan(config: SweepConfig, nodes: list[dict[str, float]] | None = None) -> Plan:
+    """Check the search space, the environment and the resources.
+
+    Args:
+        config: the composed configuration.
+        nodes: resources of each node of a cluster, once they are known.
+    """
+    found = preflight(config, nodes)
+    space = SearchSpace.from_config(config.search_space, found.settings.to_dict())
+    fitting = found.concurrent or config.search.num_trials
+    return Plan(space, found, min(fitting, config.search.max_concurrent or fitting, config.search.num_trials))
 
 
 class _Sweep:
@@ -86,8 +119,6 @@ class _Sweep:
         return EXIT_FAILED if status == "failed" else EXIT_OK
 
     def _start_tracker(self) -> SweepTracker | None:
-        from sweeps.tracking import open_tracker
-
         tracker = open_tracker(self.config)
         if tracker is not None:
             tracker.start_sweep(self.name, self.name, config=self.config.to_dict(), yaml_text=self.config.to_yaml())
@@ -101,10 +132,9 @@ class _Sweep:
             tracker.close()
 
     def _fit(self, tracker: SweepTracker | None) -> None:
-        machine = self.plan.machine
-        remote = bool(self.plan.settings.resources.num_workers)
-        with ray_session(machine.num_cpus, machine.num_gpus, remote_workers=remote) as nodes:
-            check_nodes(self.plan, nodes)
+        with ray_session(remote_workers=self.plan.found.has_remote_workers) as nodes:
+            if on_cluster():
+                self.plan = make_plan(self.config, nodes)
             searcher = self._searcher()
             try:
                 with Progress(self.records, self.console) as progress:
@@ -119,7 +149,7 @@ class _Sweep:
 
         sweep, search = self.config.sweep, self.config.search
         return OptunaSearcher(
-            study_url(self.directory.study),
+            study_url(self.directory.root),
             self.name,
             self.plan.space,
             self.plan.engine_config,
@@ -137,18 +167,17 @@ class _Sweep:
 
         from actorlearner.algorithms.registry import algorithm_class
         from sweeps.observer import TrialNames
-        from sweeps.schedulers import make_scheduler
 
         sweep = self.config.sweep
         names = TrialNames(sweep.seed)
         return Tuner(
-            algorithm_class(self.plan.settings.algorithm.name),
+            algorithm_class(self.config.algorithm.name),
             param_space=self.plan.engine_config,
             tune_config=TuneConfig(
                 metric=sweep.objective.metric,
                 mode=sweep.objective.mode.value,
                 search_alg=searcher,
-                scheduler=make_scheduler(self.config.scheduler, self.budget),
+                scheduler=self._scheduler(searcher),
                 num_samples=self.config.search.num_trials,
                 max_concurrent_trials=self.plan.concurrency,
                 reuse_actors=True,
@@ -165,14 +194,29 @@ class _Sweep:
             ),
         )
 
+    def _scheduler(self, searcher: OptunaSearcher) -> TrialScheduler:
+        from sweeps.schedulers import make_scheduler
+
+        scheduler, objective = self.config.scheduler, self.config.sweep.objective
+        return make_scheduler(
+            scheduler.type.value,
+            metric=objective.metric,
+            mode=objective.mode.value,
+            budget=self.budget,
+            grace_fraction=scheduler.grace_fraction,
+            reduction_factor=scheduler.reduction_factor,
+            on_error=searcher.note_error,
+        )
+
     def _callbacks(self, searcher: OptunaSearcher, progress: Progress, tracker: SweepTracker | None) -> list[Any]:
         from ray.tune.logger import JsonLoggerCallback
 
         from sweeps.observer import SweepObserver
         from sweeps.tracking.callback import MlflowCallback
 
-        observer = SweepObserver(self.records, progress, searcher, self.plan.space.keys, self.config.sweep.seed)
+        keys = [dimension.key for dimension in self.plan.space.dimensions]
+        observer = SweepObserver(self.records, progress, keys, self.config.sweep.seed)
         callbacks: list[Any] = [JsonLoggerCallback(), observer]
         if tracker is not None:
-            callbacks.append(MlflowCallback(tracker))
+            callbacks.append(MlflowCallback(tracker, budget=self.budget, metric=self.records.metric))
         return callbacks

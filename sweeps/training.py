@@ -13,11 +13,12 @@ from rich.console import Console
 from sweeps.directory import SweepDirectory
 from sweeps.log import log_to_file
 from sweeps.outcome import EXIT_FAILED, EXIT_OK, exit_code_of_signal
-from sweeps.preflight import Plan, check_nodes, preflight
+from sweeps.preflight import Preflight, preflight
 from sweeps.progress import duration, number
-from sweeps.ray_session import StopRequest, prepare_environment, ray_session, stop_on_signals
+from sweeps.ray_session import StopRequest, on_cluster, prepare_environment, ray_session, stop_on_signals
 from sweeps.records import lookup
 from sweeps.schema import SweepConfig
+from sweeps.tracking import open_tracker
 
 if TYPE_CHECKING:
     from actorlearner.algorithm import Algorithm
@@ -40,20 +41,20 @@ def run_training(config: SweepConfig, overrides: list[str]) -> int:
         ConfigError: a mistake in the configuration; nothing was started or written.
     """
     prepare_environment()
-    plan = preflight(config)
+    found = preflight(config)
     directory = SweepDirectory(config.directory)
     directory.create()
     directory.write_text(directory.config, config.to_yaml())
     with log_to_file(directory.log):
-        return _Training(config, plan, directory).run()
+        return _Training(config, found, directory).run()
 
 
 class _Training:
     """One training's parts, wired together."""
 
-    def __init__(self, config: SweepConfig, plan: Plan, directory: SweepDirectory) -> None:
+    def __init__(self, config: SweepConfig, found: Preflight, directory: SweepDirectory) -> None:
         self.config = config
-        self.plan = plan
+        self.found = found
         self.directory = directory
         self.console = Console(highlight=False, soft_wrap=True)
         self.budget = config.sweep.budget.env_steps_per_trial
@@ -64,7 +65,7 @@ class _Training:
         self.name = str(config.sweep.name)
 
     def run(self) -> int:
-        algorithm, environment = self.plan.settings.algorithm.name, self.plan.settings.environment.id
+        algorithm, environment = self.found.settings.algorithm.name, self.found.settings.environment.id
         self.console.print(f"Training {self.name}: {algorithm} on {environment}, {self.budget:,} env steps")
         tracker = self._start_tracker()
         reason = None
@@ -81,8 +82,6 @@ class _Training:
         return EXIT_FAILED if reason else EXIT_OK
 
     def _start_tracker(self) -> SweepTracker | None:
-        from sweeps.tracking import open_tracker
-
         tracker = open_tracker(self.config)
         if tracker is not None:
             tracker.start_trial(self.name, self.config.to_dict(), self.config.to_yaml(), name=self.name)
@@ -91,18 +90,18 @@ class _Training:
     @contextlib.contextmanager
     def _ray(self) -> Iterator[None]:
         """Start Ray only where there are remote workers."""
-        if not self.plan.settings.resources.num_workers:
+        if not self.found.has_remote_workers:
             yield
             return
-        machine = self.plan.machine
-        with ray_session(machine.num_cpus, machine.num_gpus, remote_workers=True) as nodes:
-            check_nodes(self.plan, nodes)
+        with ray_session(remote_workers=True) as nodes:
+            if on_cluster():
+                self.found = preflight(self.config, nodes)
             yield
 
     def _train(self, tracker: SweepTracker | None) -> None:
         from actorlearner.algorithms.registry import algorithm_class
 
-        algorithm = algorithm_class(self.plan.settings.algorithm.name)(config=self.plan.engine_config)
+        algorithm = algorithm_class(self.found.settings.algorithm.name)(config=self.found.settings.to_dict())
         try:
             last_line = time.monotonic()
             while self.result.get("num_env_steps_sampled", 0) < self.budget and not self.stop.stop_all():
@@ -160,5 +159,5 @@ class _Training:
             self.console.print(f"Tracking: {problem}", style="yellow", markup=False)
 
     def _window(self) -> int:
-        window = self.plan.settings.algorithm.metrics_num_episodes_for_smoothing
+        window = self.found.settings.algorithm.metrics_num_episodes_for_smoothing
         return min(window, int(self.result.get("episodes_total", 0)))
