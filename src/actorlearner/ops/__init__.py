@@ -1,0 +1,1 @@
+"""Pure functions on tensors: V-trace and action distributions."""
