@@ -135,7 +135,7 @@ class SweepSettings(Section):
         """Give an explicit name the rules of a folder's name."""
         if self.name is not None and (not self.name.strip() or set(self.name) & set("/\\\0") or self.name[0] == "."):
             raise ConfigError(
-                f"sweep.name must be usable as a folder's name (no slash, no leading dot, not empty), got {self.name!r}.",
+                f"sweep.name must do as a folder's name (no slash, no leading dot, not empty), got {self.name!r}.",
                 key="sweep.name",
                 value=self.name,
             )
