@@ -34,5 +34,3 @@ def log_to_file(path: Path, level: int = logging.INFO) -> Iterator[None]:
             logger.handlers, logger.propagate = handlers, propagate
         root.handlers, root.level = kept_root[0], kept_root[1]
         handler.close()
-
-

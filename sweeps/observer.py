@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from ray.tune import Callback
 
-from sweeps.records import SweepRecords, TrialStatus, lookup
+from sweeps.records import SweepRecords, TrialRecord, TrialStatus, lookup
 
 if TYPE_CHECKING:
+    from ray.tune import Checkpoint
     from ray.tune.experiment import Trial
 
     from sweeps.progress import Progress
@@ -59,6 +60,12 @@ class SweepObserver(Callback):
         self._record(trial)
         self._finish(trial, TrialStatus.failed, failure_reason(trial))
 
+    def on_checkpoint(
+        self, iteration: int, trials: list[Trial], trial: Trial, checkpoint: Checkpoint, **info: Any
+    ) -> None:
+        """Remember where the trial's policy lies."""
+        self._record(trial).checkpoint = checkpoint.path
+
     def on_step_end(self, iteration: int, trials: list[Trial], **info: Any) -> None:
         """Let the display move on while nothing else happens."""
         self.progress.tick()
@@ -67,10 +74,10 @@ class SweepObserver(Callback):
         self.records.finish(trial.trial_id, status, reason)
         self.progress.finished(trial.trial_id)
 
-    def _record(self, trial: Trial) -> None:
+    def _record(self, trial: Trial) -> TrialRecord:
         number = trial_number(trial.config, self.base_seed)
         params = {key: lookup(trial.config, key) for key in self.keys}
-        self.records.start(number, trial.trial_id, params, trial.config)
+        return self.records.start(number, trial.trial_id, params, trial.config)
 
 
 class TrialNames:

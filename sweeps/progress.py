@@ -105,6 +105,8 @@ class Progress:
 
     def overview(self) -> str:
         """Say in one line how far the sweep is, with the best score and the time left."""
+        if not len(self.records):
+            return "starting Ray"
         parts = [f"{self._done()} of {self.records.num_trials} trials done"]
         best = self.records.best()
         if best is not None:

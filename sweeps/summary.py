@@ -6,20 +6,11 @@ import math
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from sweeps.directory import SweepDirectory
-from sweeps.progress import duration, number, sparkline
+from sweeps.progress import duration, number
 from sweeps.records import SweepRecords, TrialRecord, TrialStatus
-
-SHOWN_TRIALS = 20
-_STYLES = {
-    TrialStatus.completed: "green",
-    TrialStatus.pruned: "dim",
-    TrialStatus.failed: "red",
-    TrialStatus.interrupted: "yellow",
-}
+from sweeps.table import SHOWN_TRIALS, trials_table
 
 
 def sweep_status(records: SweepRecords, interrupted: bool) -> str:
@@ -69,7 +60,7 @@ def _trial_data(record: TrialRecord) -> dict[str, Any]:
     }
 
 
-def write_outcome(directory: SweepDirectory, records: SweepRecords, status: str, objective: dict[str, Any], name: str) -> None:
+def write_outcome(directory: SweepDirectory, records: SweepRecords, status: str, name: str) -> None:
     """Write ``summary.json`` and, where a trial has a score, ``experiment/best.yaml``."""
     directory.write_json(directory.summary, summary_data(records, status, name=name))
     best = records.best()
@@ -78,45 +69,20 @@ def write_outcome(directory: SweepDirectory, records: SweepRecords, status: str,
     sections = {key: best.config[key] for key in ("algorithm", "environment", "model", "resources")}
     sweep = {
         "seed": best.config["debugging"]["seed"],
-        "objective": objective,
+        "objective": {"metric": records.metric, "mode": "max" if records.maximize else "min"},
         "budget": {"env_steps_per_trial": records.budget},
     }
-    comment = f"Trial {best.number} of sweep {name}: {records.metric} {number(best.score)}, {best.env_steps:,} env steps."
+    comment = (
+        f"Trial {best.number} of sweep {name}: {records.metric} {number(best.score)}, {best.env_steps:,} env steps."
+    )
     directory.write_experiment({**sections, "sweep": sweep}, comment)
-
-
-def trials_table(records: SweepRecords) -> Table:
-    """Return the trials, best first, with the values in which they differ."""
-    ranked = records.ranked()[:SHOWN_TRIALS]
-    keys = list(ranked[0].params) if ranked else []
-    table = Table(box=None, padding=(0, 2), header_style="bold", pad_edge=False)
-    table.add_column("trial", justify="right")
-    table.add_column("state")
-    table.add_column(records.metric, justify="right")
-    table.add_column("env steps", justify="right")
-    table.add_column("curve")
-    for key in keys:
-        table.add_column(key.rpartition(".")[2], justify="right")
-    best = records.best()
-    for record in ranked:
-        cells = [_cell(record.params[key]) for key in keys]
-        table.add_row(
-            str(record.number),
-            Text(record.status.value, style=_STYLES.get(record.status, "")),
-            number(record.score),
-            f"{record.env_steps:,}",
-            sparkline([score for _, score in record.curve], width=12),
-            *cells,
-            style="bold" if record is best else "",
-        )
-    return table
 
 
 def print_outcome(console: Console, directory: SweepDirectory, records: SweepRecords, status: str) -> None:
     """Print the table, the failures with their reasons, the best trial and how the sweep ended."""
     if len(records):
         console.print()
-        console.print(trials_table(records))
+        console.print(trials_table(records, console.width))
         hidden = len(records) - SHOWN_TRIALS
         if hidden > 0:
             console.print(f"… and {hidden} more in {directory.summary.name}")
@@ -137,9 +103,9 @@ def print_outcome(console: Console, directory: SweepDirectory, records: SweepRec
     best = records.best()
     if best is not None:
         console.print(
-            f"Best: trial {best.number}, {records.metric} {number(best.score)} "
-            f"(one seed; not yet confirmed on others).",
+            f"Best: trial {best.number}, {records.metric} {number(best.score)} (one seed, not yet confirmed on others)",
             highlight=False,
+            soft_wrap=True,
             style="bold",
         )
 
@@ -150,7 +116,3 @@ def _failures(records: SweepRecords) -> dict[str, list[int]]:
         if record.status is TrialStatus.failed:
             reasons.setdefault(record.reason or "unknown", []).append(record.number)
     return reasons
-
-
-def _cell(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -132,8 +132,7 @@ def mean_statistics(results: list[LearnerResult], latest: Mapping[str, float]) -
     if not results:
         return dict(latest)
     means = {
-        name: math.fsum(result.statistics[name] for result in results) / len(results)
-        for name in results[-1].statistics
+        name: math.fsum(result.statistics[name] for result in results) / len(results) for name in results[-1].statistics
     }
     for name in ("learning_rate", "entropy_coeff"):
         if name in means:
