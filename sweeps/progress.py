@@ -42,7 +42,7 @@ def duration(seconds: float) -> str:
 def number(value: float) -> str:
     """Write a score to four significant digits; a dash where there is none."""
     if not math.isfinite(value):
-        return "–"
+        return "-"
     return f"{value:,.1f}" if abs(value) >= 100 else f"{value:.4g}"
 
 
