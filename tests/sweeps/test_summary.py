@@ -23,7 +23,8 @@ def make_records(*states: TrialStatus) -> SweepRecords:
     records = SweepRecords("episode_return_mean", True, budget=100, num_trials=len(states))
     for trial, state in enumerate(states):
         name = f"id{trial}"
-        records.start(trial, name, {"algorithm.lr": 0.1 * (trial + 1), "algorithm.gamma": 0.99}, CONFIG)
+        params = {"algorithm.lr": 0.1 * (trial + 1), "algorithm.fragment": 32}
+        records.start(trial, name, params, CONFIG)
         if state is not TrialStatus.failed:
             steps = 100 if state is TrialStatus.completed else 40
             records.result(name, {"num_env_steps_sampled": steps, "episode_return_mean": 10.0 + trial})
@@ -83,12 +84,12 @@ def render(records: SweepRecords, width: int) -> str:
 
 def test_the_table_has_a_column_per_varied_value_where_they_fit():
     text = render(make_records(TrialStatus.completed, TrialStatus.pruned), 120)
-    assert "gamma" in text.splitlines()[0]
+    assert "fragment" in text.splitlines()[0]
     assert [line.split()[0] for line in text.splitlines()[1:]] == ["0", "1"]
 
 
 def test_the_table_joins_the_values_on_a_narrow_screen():
-    text = render(make_records(TrialStatus.completed, TrialStatus.pruned), 48)
+    text = render(make_records(TrialStatus.completed, TrialStatus.pruned), 54)
     assert "values" in text.splitlines()[0]
     assert "lr=0.1" in text
     assert "…" not in text
