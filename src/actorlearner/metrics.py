@@ -55,7 +55,7 @@ class EpisodeWindow:
         filled = list(self._older)[-missing:] if missing > 0 else []
         window = filled + self._new
         returns = [episode.episode_return for episode in window] or [math.nan]
-        lengths = [episode.length for episode in window] or [math.nan]
+        lengths = [float(episode.length) for episode in window] or [math.nan]
         summary: dict[str, float | int] = {
             "episode_return_mean": float(math.fsum(returns) / len(returns)),
             "episode_return_min": float(min(returns)),
@@ -132,8 +132,7 @@ def mean_statistics(results: list[LearnerResult], latest: Mapping[str, float]) -
     if not results:
         return dict(latest)
     means = {
-        name: math.fsum(result.statistics[name] for result in results) / len(results)
-        for name in results[-1].statistics
+        name: math.fsum(result.statistics[name] for result in results) / len(results) for name in results[-1].statistics
     }
     for name in ("learning_rate", "entropy_coeff"):
         if name in means:

@@ -220,7 +220,9 @@ class AlgorithmSettings(Section):
     lr: float = setting(5e-4, "Learning rate.", gt=0, le=10)
     grad_clip: float | None = setting(40.0, "Largest global gradient norm; null clips nothing.", gt=0)
     rollout_fragment_length: int = setting(50, "Env steps per sub-environment in one fragment.", ge=1)
-    train_batch_size: int = setting(500, "Fewest env steps in one batch; fragments are joined up to it (reset and dropped steps count here).", ge=1)
+    train_batch_size: int = setting(
+        500, "Fewest env steps in one batch; fragments are joined up to it (reset and dropped steps count here).", ge=1
+    )
     min_time_s_per_iteration: float = setting(0.0, "An iteration lasts at least this many seconds.", ge=0)
     min_sample_timesteps_per_iteration: int = setting(0, "An iteration samples at least this many env steps.", ge=0)
     min_train_timesteps_per_iteration: int = setting(0, "An iteration trains on at least this many env steps.", ge=0)

@@ -120,7 +120,8 @@ def _optimizer_state(algorithm: Algorithm, tensors: dict[str, Tensor]) -> dict[s
         entries.setdefault(int(index), {})[key] = tensor
     parameters = [parameter for group in algorithm.learner.optimizer.param_groups for parameter in group["params"]]
     fitting = all(
-        0 <= index < len(parameters) and all(value.ndim == 0 or value.shape == parameters[index].shape for value in own.values())
+        0 <= index < len(parameters)
+        and all(value.ndim == 0 or value.shape == parameters[index].shape for value in own.values())
         for index, own in entries.items()
     )
     if not fitting:

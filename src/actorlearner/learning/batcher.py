@@ -81,7 +81,7 @@ def join(fragments: list[Fragment]) -> Batch:
         arrays = [getattr(fragment, name) for fragment in fragments]
         return arrays[0] if single else np.concatenate(arrays, axis=axis)
 
-    shifted = [fragment.final_index + [0, offset] for fragment, offset in zip(fragments, offsets, strict=True)]
+    shifted = [fragment.final_index + np.array((0, offset)) for fragment, offset in zip(fragments, offsets, strict=True)]
     return Batch(
         observations=joined("observations", 1),
         actions=joined("actions", 1),

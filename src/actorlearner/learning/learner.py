@@ -150,7 +150,7 @@ class Learner:
             batch, logits=logits, values=all_values[:-1], next_values=next_values, entropy_coeff=entropy_coeff
         )
         self.optimizer.zero_grad(set_to_none=True)
-        total_loss.backward()
+        torch.autograd.backward(total_loss)
         norm = self._clip_gradients()
         names = [*statistics, "total_loss", "gradient_norm"]
         # One transfer from the device for everything that is reported or checked.
