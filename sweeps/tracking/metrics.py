@@ -18,6 +18,7 @@ Left out: what Ray Tune adds about the process, and ``*_this_iter`` counts (the 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import re
@@ -130,7 +131,7 @@ def _group_of(key: str) -> str:
 def plain_params(tree: Mapping[str, Any]) -> dict[str, str]:
     """Return a configuration's plain values as MLflow parameters: ``algorithm.lr`` -> ``"0.0005"``.
 
-    Lists of plain values become JSON; anything else (objects, functions) is left out. Values are cut at 6000
+    Lists become JSON; anything else (objects, functions) is left out. Values are cut at 6000
     characters. Path separators ``/`` inside keys (Tune's flat names) become dots.
     """
     params: dict[str, str] = {}
@@ -153,7 +154,6 @@ def _plain_text(value: Any) -> str | None:
     if isinstance(value, Real):
         return str(value)
     if isinstance(value, (list, tuple)):
-        items = [_plain_text(item) for item in value if not isinstance(item, (list, tuple))]
-        if len(items) == len(value) and None not in items:
-            return json.dumps(list(value), default=float)
+        with contextlib.suppress(TypeError, ValueError):
+            return json.dumps(value, default=float)
     return None
