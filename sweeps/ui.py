@@ -189,7 +189,8 @@ def _page(address: str, experiment: str) -> str:
     except (OSError, ValueError):
         return ""
     ids = [entry["experiment_id"] for entry in found if entry["name"] == experiment]
-    return f"#/experiments/{ids[0]}/runs" if ids else ""
+    # Without the workflow MLflow shows the menus for language models.
+    return f"#/experiments/{ids[0]}/runs?workflowType=machine_learning" if ids else ""
 
 
 def _last_line(log: IO[bytes]) -> str:

@@ -13,6 +13,7 @@ from sweeps.tracking.metrics import clean_key, group_metrics, plain_params
 def test_results_are_grouped_by_what_they_describe():
     result = {
         "episode_return_mean": 1.0,
+        "loss_scale": 7.0,
         "episodes_total": 3,
         "episodes_this_iter": 1,
         "num_env_steps_sampled": 100,
@@ -36,16 +37,17 @@ def test_results_are_grouped_by_what_they_describe():
         "done": False,
     }
     assert group_metrics(result) == {
-        "train/episode_return_mean": 1.0,
-        "counters/episodes_total": 3.0,
-        "counters/num_env_steps_sampled": 100.0,
+        "episode/episode_return_mean": 1.0,
+        "train/loss_scale": 7.0,
+        "steps/episodes_total": 3.0,
+        "steps/num_env_steps_sampled": 100.0,
         "perf/num_healthy_workers": 2.0,
         "perf/env_steps_per_second": 5.0,
-        "counters/training_iteration": 4.0,
+        "steps/training_iteration": 4.0,
         "learner/entropy": 0.5,
         "learner/left/entropy": 0.25,
         "perf/sample_ms": 1.5,
-        "counters/stalls": 1.0,
+        "perf/stalls": 1.0,
         "eval/episode_return_mean": 9.0,
         "custom/deep/x": 2.0,
         "sweep/best_score": 8.0,
