@@ -1,4 +1,4 @@
-"""Fluent configuration for stand-alone use: sections set by chained calls over the defaults of settings.py (spec A2)."""
+"""Fluent configuration for stand-alone use: chained calls over the defaults of settings.py (spec A2)."""
 
 from __future__ import annotations
 

@@ -1,23 +1,26 @@
 """Turns the engine's nested results and configurations into MLflow's flat names and values.
 
-Where a result's numbers go (MLflow draws one section per prefix):
+Where a result's numbers go. MLflow draws one section of charts per prefix, in alphabetical order: what the agent
+achieves comes first.
 
-| result                                                | metric                     |
-|-------------------------------------------------------|----------------------------|
-| ``episode_return_mean``, other numbers at the top     | ``train/<key>``            |
-| ``info.learner.default_policy.<key>``                 | ``learner/<key>``          |
-| ``info.learner.<policy>.<key>``                       | ``learner/<policy>/<key>`` |
-| ``env_steps_per_second``, ``num_healthy_workers``, .. | ``perf/<key>``             |
-| ``timers.<key>``                                      | ``perf/<key>``             |
-| lifetime counts (``num_env_steps_trained``, ..)       | ``counters/<key>``         |
-| ``evaluation.<key>``                                  | ``eval/<key>``             |
-| any other mapping ``<name>.<key>``                    | ``<name>/<key>``           |
+| result                                                    | metric                     |
+|-----------------------------------------------------------|----------------------------|
+| ``episode_return_mean``, other ``episode_*``              | ``episode/<key>``          |
+| ``evaluation.<key>``                                      | ``eval/<key>``             |
+| ``info.learner.default_policy.<key>``                     | ``learner/<key>``          |
+| ``info.learner.<policy>.<key>``                           | ``learner/<policy>/<key>`` |
+| ``timers.<key>``, ``counters.<key>``                      | ``perf/<key>``             |
+| ``env_steps_per_second``, ``num_healthy_workers``, ..     | ``perf/<key>``             |
+| lifetime counts: ``num_env_steps_trained``, ..            | ``steps/<key>``            |
+| any other number at the top                               | ``train/<key>``            |
+| any other mapping ``<name>.<key>``                        | ``<name>/<key>``           |
 
 Left out: what Ray Tune adds about the process, and ``*_this_iter`` counts (the differences of the lifetime ones).
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import re
@@ -33,7 +36,7 @@ MAX_PARAM_LENGTH = 6000
 MAX_TAG_LENGTH = 8000
 
 _PERF_KEYS = frozenset({"env_steps_per_second", "num_healthy_workers", "time_total_s"})
-_COUNTER_KEYS = frozenset({"episodes_total", "training_iteration"})
+_STEP_KEYS = frozenset({"episodes_total", "training_iteration"})
 _LEFT_OUT = frozenset(
     {
         "config",
@@ -76,7 +79,7 @@ def flatten(tree: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], Any]]:
 def group_metrics(result: Mapping[str, Any]) -> dict[str, float]:
     """Return a result's finite numbers under MLflow names (table in the module's docstring).
 
-    Names that already have a prefix (``train/x``) stay as they are. Texts, lists, booleans, NaN and infinities are
+    Names that already have a prefix (``sweep/x``) stay as they are. Texts, lists, booleans, NaN and infinities are
     left out: NaN means "no episode has ended yet", and MLflow draws an infinity as 1.8e308.
     """
     metrics: dict[str, float] = {}
@@ -115,22 +118,22 @@ def metric_name(path: tuple[str, ...]) -> str:
     if head == "info" and rest[0] == "learner":
         policy = [part for part in rest[1:] if part != "default_policy"]
         return clean_key("/".join(["learner", *policy]))
-    prefix = {"timers": "perf", "evaluation": "eval"}.get(head, head)
+    prefix = {"timers": "perf", "counters": "perf", "evaluation": "eval"}.get(head, head)
     return clean_key("/".join([prefix, *rest]))
 
 
 def _group_of(key: str) -> str:
     if key in _PERF_KEYS or key.endswith("_per_second"):
         return "perf"
-    if key in _COUNTER_KEYS or key.startswith("num_"):
-        return "counters"
-    return "train"
+    if key in _STEP_KEYS or key.startswith("num_"):
+        return "steps"
+    return "episode" if key.startswith("episode_") else "train"
 
 
 def plain_params(tree: Mapping[str, Any]) -> dict[str, str]:
     """Return a configuration's plain values as MLflow parameters: ``algorithm.lr`` -> ``"0.0005"``.
 
-    Lists of plain values become JSON; anything else (objects, functions) is left out. Values are cut at 6000
+    Lists become JSON; anything else (objects, functions) is left out. Values are cut at 6000
     characters. Path separators ``/`` inside keys (Tune's flat names) become dots.
     """
     params: dict[str, str] = {}
@@ -153,7 +156,6 @@ def _plain_text(value: Any) -> str | None:
     if isinstance(value, Real):
         return str(value)
     if isinstance(value, (list, tuple)):
-        items = [_plain_text(item) for item in value if not isinstance(item, (list, tuple))]
-        if len(items) == len(value) and None not in items:
-            return json.dumps(list(value), default=float)
+        with contextlib.suppress(TypeError, ValueError):
+            return json.dumps(value, default=float)
     return None

@@ -72,6 +72,7 @@ class SweepTracker:
         self._searched: dict[str, dict[str, str]] = {}
         self._counts = dict.fromkeys(TrialStatus, 0)
         self._best: tuple[str, float] | None = None
+        self._source = source_tags()
 
     def start_sweep(
         self, sweep_id: str, name: str, *, config: Mapping[str, Any] | None = None, yaml_text: str = ""
@@ -87,7 +88,7 @@ class SweepTracker:
         with self._lock:
             record = RunRecord(_SWEEP, name, {"kind": "sweep", "sweep.id": sweep_id}, _now(), may_exist=self._resume)
             self._sweep = record
-        tags = {"mlflow.runName": name, "sweep.name": name, **source_tags()}
+        tags = {"mlflow.runName": name, "sweep.name": name, **self._source}
         self._describe(record, tags, config or {}, yaml_text)
 
     def start_trial(
@@ -108,18 +109,19 @@ class SweepTracker:
             yaml_text: composed configuration as YAML, kept as the artifact ``config.yaml``.
             number: the trial's place in the sweep, from 0.
             name: shown to people; ``trial-<number>`` by default.
-            searched: the values that the search chose, by dotted key; shown on the run's page.
+            searched: the values that the search chose, by dotted key; shown, rounded, on the run's page.
         """
         record = self._record(trial_id)
         shown = name or (trial_id if number is None else f"trial-{number:04d}")
         record.name = shown
-        tags = {"mlflow.runName": shown}
+        # Trials have the sweep's source, so that MLflow's pages show it; its versions stand on the sweep's run only.
+        is_child = record.parent is not None
+        tags = {key: value for key, value in self._source.items() if key.startswith("mlflow.") or not is_child}
+        tags["mlflow.runName"] = shown
         if number is not None:
             tags["trial.number"] = str(number)
-        if record.parent is None:
-            tags |= source_tags()
         if searched:
-            self._searched[trial_id] = plain_params(searched)
+            self._searched[trial_id] = plain_params({key: _rounded(value) for key, value in searched.items()})
             tags["mlflow.note.content"] = "**Chosen by the search**\n\n" + _table(self._searched[trial_id])
         self._describe(record, tags, params, yaml_text)
 
@@ -201,7 +203,7 @@ class SweepTracker:
         """What MLflow did not take, one sentence each, for the summary at the end."""
         return self._writer.problems
 
-    def close(self, timeout: float = 15.0) -> bool:
+    def close(self, timeout: float = 30.0) -> bool:
         """Write what waits, for at most ``timeout`` seconds; runs that have not ended are marked as interrupted.
 
         Returns:
@@ -279,6 +281,11 @@ class SweepTracker:
 
 def _clean_tags(tags: Mapping[str, str]) -> dict[str, str]:
     return {clean_key(key): value[:MAX_TAG_LENGTH] for key, value in tags.items()}
+
+
+def _rounded(value: Any) -> Any:
+    """Return what people read; the exact value is among the parameters."""
+    return f"{value:.6g}" if isinstance(value, float) else value
 
 
 def _table(values: Mapping[str, str]) -> str:

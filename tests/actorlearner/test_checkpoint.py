@@ -1,3 +1,5 @@
+"""Checkpoints on disk: whole or refused, and never executed."""
+
 import json
 import os
 import pickle

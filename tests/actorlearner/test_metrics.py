@@ -1,3 +1,5 @@
+"""Episode window, timers and statistics of one result."""
+
 import math
 
 from actorlearner.metrics import EpisodeWindow, Timers, mean_statistics

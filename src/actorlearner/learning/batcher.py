@@ -81,7 +81,8 @@ def join(fragments: list[Fragment]) -> Batch:
         arrays = [getattr(fragment, name) for fragment in fragments]
         return arrays[0] if single else np.concatenate(arrays, axis=axis)
 
-    shifted = [fragment.final_index + [0, offset] for fragment, offset in zip(fragments, offsets, strict=True)]
+    shifts = np.stack([np.zeros_like(offsets), offsets], axis=1)
+    shifted = [fragment.final_index + shift for fragment, shift in zip(fragments, shifts, strict=True)]
     return Batch(
         observations=joined("observations", 1),
         actions=joined("actions", 1),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -150,7 +151,7 @@ class Learner:
             batch, logits=logits, values=all_values[:-1], next_values=next_values, entropy_coeff=entropy_coeff
         )
         self.optimizer.zero_grad(set_to_none=True)
-        total_loss.backward()
+        torch.autograd.backward(total_loss)
         norm = self._clip_gradients()
         names = [*statistics, "total_loss", "gradient_norm"]
         # One transfer from the device for everything that is reported or checked.
@@ -194,7 +195,8 @@ class Learner:
         """Set what ``state_dict`` returned; the learning rate stays this learner's own (fault F15)."""
         self.model.load_state_dict(state["model"])
         own_groups = [dict(group) for group in self.optimizer.param_groups]
-        self.optimizer.load_state_dict(dict(state["optimizer"]))
+        # torch's optimizers keep the tensors they are given: without a copy two learners would share moments.
+        self.optimizer.load_state_dict(copy.deepcopy(state["optimizer"]))
         for group, own in zip(self.optimizer.param_groups, own_groups, strict=True):
             group.update({name: value for name, value in own.items() if name != "params"})
         self.version = int(state["version"])

@@ -1,3 +1,5 @@
+"""Joining fragments, oldest first, with exact counts."""
+
 import numpy as np
 import pytest
 from fragments import make_fragment

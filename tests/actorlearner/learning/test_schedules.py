@@ -1,3 +1,5 @@
+"""Piecewise linear schedules."""
+
 import pytest
 
 from actorlearner.learning.schedules import PiecewiseLinear

@@ -65,12 +65,12 @@ def test_a_sweep_is_a_parent_with_children_and_all_they_need(make_tracker, uri):
     assert child.data.tags["trial.number"] == "0"
     assert child.data.params == {"algorithm.lr": "0.001", "environment.id": "CartPole-v1"}
     assert artifact(child, "config.yaml") == "algorithm: {lr: 0}\n"
-    history = client.get_metric_history(child.info.run_id, "train/episode_return_mean")
+    history = client.get_metric_history(child.info.run_id, "episode/episode_return_mean")
     assert [(point.step, point.value) for point in history] == [(1000, 10), (2000, 20), (3000, 30), (4000, 40)]
     assert set(child.data.metrics) == {
-        "train/episode_return_mean",
+        "episode/episode_return_mean",
         "perf/env_steps_per_second",
-        "counters/num_env_steps_sampled",
+        "steps/num_env_steps_sampled",
         "learner/entropy",
         "score",
     }
@@ -168,7 +168,7 @@ def test_resume_continues_the_same_runs(make_tracker, uri):
         assert tracker.problems == []
     client, runs = runs_by_name(uri)
     assert sorted(runs) == ["again", "trial-0000"]
-    history = client.get_metric_history(runs["trial-0000"].info.run_id, "train/episode_return_mean")
+    history = client.get_metric_history(runs["trial-0000"].info.run_id, "episode/episode_return_mean")
     assert [point.step for point in history] == [1000, 2000]
 
 
@@ -224,7 +224,7 @@ def test_threads_can_share_a_tracker(make_tracker, uri):
     assert len(runs) == 5
     for number in range(4):
         run_id = runs[f"trial-{number:04d}"].info.run_id
-        assert len(client.get_metric_history(run_id, "train/episode_return_mean")) == 100
+        assert len(client.get_metric_history(run_id, "episode/episode_return_mean")) == 100
 
 
 def test_passwords_do_not_reach_the_store(make_tracker, uri, monkeypatch):
