@@ -142,6 +142,9 @@ class EnvironmentSettings(Section):
     id: str = setting("CartPole-v1", "Gymnasium id, such as CartPole-v1 or ALE/Pong-v5.")
     env_config: dict[str, Any] = setting({}, "Keyword arguments for the environment's constructor (free form).")
     reward_clipping: RewardClipping = setting(RewardClipping.none, "What the learner sees of a reward.")
+    reward_scale: float = setting(
+        1.0, "Factor on the rewards that the learner sees, after clipping; returns are reported without it.", gt=0
+    )
 
     def check(self) -> None:
         """Require an id."""
