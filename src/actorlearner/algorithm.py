@@ -4,35 +4,30 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import logging
-import random
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import ray
 import ray.tune
-import ray.util
 import torch
 
 from actorlearner.checkpoint import read_checkpoint, write_checkpoint
 from actorlearner.envs.spec import EnvironmentSpec, probe_environment
-from actorlearner.exceptions import CheckpointError, ConfigError
+from actorlearner.exceptions import CheckpointError
 from actorlearner.learning.learner import Learner
 from actorlearner.learning.runner import LearnerRunner
 from actorlearner.metrics import Counters, EpisodeWindow, Timers, mean_statistics, result_dict
-from actorlearner.resources import Machine, detect_machine, placement_group, resolve_resources
+from actorlearner.resources import placement_group, resolve_resources
 from actorlearner.sampling.local_source import FragmentSource
 from actorlearner.settings import Settings, settings_from_dict
+from actorlearner.setup import seed_everything, set_up_logging, trial_machine
 from actorlearner.state import pack_state, unpack_state
 from actorlearner.types import LearnerResult, Weights
 
-logger = logging.getLogger("actorlearner")
 
-
-class Algorithm(ray.tune.Trainable):  # type: ignore[misc]
+class Algorithm(ray.tune.Trainable):
     """Trains one configuration; ``training_step()`` is what algorithms define.
 
     Give it a nested configuration (see ``settings.py``; missing keys take their defaults) and call ``train()``, or
@@ -54,6 +49,8 @@ class Algorithm(ray.tune.Trainable):  # type: ignore[misc]
     timers: Timers
     _runner: LearnerRunner
     _source: FragmentSource
+    _results: list[LearnerResult]
+    _statistics: Mapping[str, float]
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Refuse a subclass that hides Tune's iteration counter by accident."""
@@ -206,7 +203,7 @@ class Algorithm(ray.tune.Trainable):  # type: ignore[misc]
     def default_resource_request(cls, config: dict[str, Any]) -> Any:
         """Return a trial's placement group: the driver's bundle, then one per remote worker (spec A16)."""
         settings = settings_from_dict(config)
-        return placement_group(resolve_resources(settings, probe_environment(settings.environment), _machine()))
+        return placement_group(resolve_resources(settings, probe_environment(settings.environment), trial_machine()))
 
     @classmethod
     def resource_help(cls, config: dict[str, Any]) -> str:
@@ -230,9 +227,8 @@ class Algorithm(ray.tune.Trainable):  # type: ignore[misc]
         with self._runner.paused(), torch.inference_mode():
             model = self.learner.model
             logits = model.policy_logits(batch.to(next(model.parameters()).device))[0]
-            if not explore:
-                return int(logits.argmax())
-            return int(torch.multinomial(torch.softmax(logits, -1), 1))
+            chosen = torch.multinomial(torch.softmax(logits, -1), 1) if explore else logits.argmax()
+        return int(chosen) + int(self.spec.action_space.start)
 
     # For checkpoints (state.py).
 
@@ -253,12 +249,12 @@ class Algorithm(ray.tune.Trainable):  # type: ignore[misc]
     def _resolve(self, config: Mapping[str, Any]) -> Settings:
         settings = settings_from_dict(config)
         self.spec = probe_environment(settings.environment)
-        return resolve_resources(settings, self.spec, _machine())
+        return resolve_resources(settings, self.spec, trial_machine())
 
     def _start(self, settings: Settings, previous: FragmentSource | None = None) -> None:
         self.settings = settings
-        _set_up_logging(settings.debugging.log_level)
-        _seed_everything(settings.debugging.seed)
+        set_up_logging(settings.debugging.log_level)
+        seed_everything(settings.debugging.seed)
         if settings.resources.num_workers == 0:
             # Sampler and learner share the trial's CPUs: one thread each (the learner's thread sets its own number).
             torch.set_num_threads(1)
@@ -267,8 +263,8 @@ class Algorithm(ray.tune.Trainable):  # type: ignore[misc]
         self.counters = Counters()
         self.episodes = EpisodeWindow(settings.algorithm.metrics_num_episodes_for_smoothing)
         self.timers = Timers()
-        self._statistics: Mapping[str, float] = {}
-        self._results: list[LearnerResult] = []
+        self._statistics = {}
+        self._results = []
         self._starved_before = 0
         self.learner = self.build_learner()
         self._runner = self.build_runner(self.learner)
@@ -284,31 +280,3 @@ class Algorithm(ray.tune.Trainable):  # type: ignore[misc]
     def _close_quietly(self) -> None:
         with contextlib.suppress(Exception):
             self.cleanup()
-
-
-def _machine() -> Machine:
-    """Return what this training may use: inside a trial its own placement group, else the machine."""
-    group = ray.util.get_current_placement_group() if ray.is_initialized() else None
-    if group is None:
-        return detect_machine()
-    bundles = group.bundle_specs
-    return Machine(
-        num_cpus=sum(bundle.get("CPU", 0.0) for bundle in bundles),
-        num_gpus=sum(bundle.get("GPU", 0.0) for bundle in bundles),
-    )
-
-
-def _set_up_logging(level: str) -> None:
-    if not isinstance(logging.getLevelName(level.upper()), int):
-        raise ConfigError(
-            f"debugging.log_level must be DEBUG, INFO, WARNING, ERROR or CRITICAL, got {level!r}.",
-            key="debugging.log_level",
-            value=level,
-        )
-    logger.setLevel(level.upper())
-
-
-def _seed_everything(seed: int) -> None:
-    random.seed(seed)
-    np.random.seed(seed)
-    torch.manual_seed(seed)

@@ -1,4 +1,4 @@
-"""Fluent configuration for stand-alone use: sections set by chained calls over the defaults of settings.py (spec A2)."""
+"""Fluent configuration for stand-alone use: chained calls over the defaults of settings.py (spec A2)."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class AlgorithmConfig:
         self._frozen = False
 
     def environment(self: ConfigT, id: Any = None, **values: Any) -> ConfigT:
-        """Set the environment: ``id``, ``env_config``, ``reward_clipping``."""
+        """Set the environment: ``id``, ``env_config``, ``reward_clipping``, ``reward_scale``."""
         return self._set("environment", {} if id is None else {"id": id}, values)
 
     def rollouts(self: ConfigT, **values: Any) -> ConfigT:

@@ -55,7 +55,7 @@ class EpisodeWindow:
         filled = list(self._older)[-missing:] if missing > 0 else []
         window = filled + self._new
         returns = [episode.episode_return for episode in window] or [math.nan]
-        lengths = [episode.length for episode in window] or [math.nan]
+        lengths = [float(episode.length) for episode in window] or [math.nan]
         summary: dict[str, float | int] = {
             "episode_return_mean": float(math.fsum(returns) / len(returns)),
             "episode_return_min": float(min(returns)),

@@ -10,10 +10,13 @@ from actorlearner.types import Batch, Fragment
 
 
 class Batcher:
-    """First in, first out: a batch takes the oldest fragments until they hold ``train_batch_size`` env steps.
+    """First in, first out: a batch takes the oldest fragments until they hold ``train_batch_size`` rows.
+
+    Rows are counted as they were stepped, T * B for each fragment, so that batches have the same size whether or not
+    some rows are reset steps or are dropped here. Everything else counts true env steps.
 
     Args:
-        train_batch_size: fewest env steps, as sampled, in one batch.
+        train_batch_size: fewest rows in one batch.
         drop_last_step: drop each fragment's last row, so that its observation serves as the bootstrap
             (spec I1, ``vtrace_drop_last_ts``). Needs fragments of at least two steps.
 
@@ -24,49 +27,41 @@ class Batcher:
     def __init__(self, train_batch_size: int, *, drop_last_step: bool) -> None:
         self._train_batch_size = train_batch_size
         self._drop_last_step = drop_last_step
-        # Each fragment with its env steps as sampled: dropped rows count towards the size of a batch, so that
-        # a fragment as long as the batch is one batch either way.
-        self._waiting: deque[tuple[Fragment, int]] = deque()
-        self._env_steps_as_sampled = 0
+        self._waiting: deque[tuple[Fragment, int]] = deque()  # with the fragment's rows
+        self._rows_waiting = 0
         self.env_steps_waiting = 0
         self.env_steps_dropped = 0
 
     def add(self, fragment: Fragment) -> None:
         """Queue one fragment."""
-        as_sampled = fragment.env_steps
+        rows, as_sampled = fragment.rewards.size, fragment.env_steps
         if self._drop_last_step:
             fragment = _without_last_step(fragment)
         kept = fragment.env_steps
-        self._waiting.append((fragment, as_sampled))
-        self._env_steps_as_sampled += as_sampled
+        self._waiting.append((fragment, rows))
+        self._rows_waiting += rows
         self.env_steps_waiting += kept
         self.env_steps_dropped += as_sampled - kept
 
     @property
     def ready(self) -> bool:
         """Whether ``pop`` has a batch to give."""
-        return self._env_steps_as_sampled >= self._train_batch_size
+        return self._rows_waiting >= self._train_batch_size
 
     def pop(self) -> Batch | None:
-        """Return the next batch, or None while fewer than ``train_batch_size`` env steps wait."""
+        """Return the next batch, or None while too few rows wait."""
         if not self.ready:
             return None
         fragments: list[Fragment] = []
-        as_sampled = 0
-        while as_sampled < self._train_batch_size:
-            fragment, steps = self._waiting.popleft()
+        rows = 0
+        while rows < self._train_batch_size:
+            fragment, count = self._waiting.popleft()
             fragments.append(fragment)
-            as_sampled += steps
+            rows += count
         batch = join(fragments)
-        self._env_steps_as_sampled -= as_sampled
+        self._rows_waiting -= rows
         self.env_steps_waiting -= batch.env_steps
         return batch
-
-    def clear(self) -> None:
-        """Drop what waits, and count it as dropped."""
-        self.env_steps_dropped += self.env_steps_waiting
-        self._waiting.clear()
-        self._env_steps_as_sampled = self.env_steps_waiting = 0
 
 
 def join(fragments: list[Fragment]) -> Batch:
@@ -86,7 +81,8 @@ def join(fragments: list[Fragment]) -> Batch:
         arrays = [getattr(fragment, name) for fragment in fragments]
         return arrays[0] if single else np.concatenate(arrays, axis=axis)
 
-    shifted = [fragment.final_index + [0, offset] for fragment, offset in zip(fragments, offsets, strict=True)]
+    shifts = np.stack([np.zeros_like(offsets), offsets], axis=1)
+    shifted = [fragment.final_index + shift for fragment, shift in zip(fragments, shifts, strict=True)]
     return Batch(
         observations=joined("observations", 1),
         actions=joined("actions", 1),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -60,6 +61,7 @@ class LearnerOptions:
         grad_clip: largest global gradient norm; None clips nothing.
         num_passes: passes over each batch; ratios are computed anew in each.
         reward_clipping: the learner's view of rewards.
+        reward_scale: factor on them after the clipping.
     """
 
     learning_rate: PiecewiseLinear
@@ -67,6 +69,7 @@ class LearnerOptions:
     grad_clip: float | None = None
     num_passes: int = 1
     reward_clipping: RewardClipping = RewardClipping.none
+    reward_scale: float = 1.0
 
 
 class Learner:
@@ -132,7 +135,7 @@ class Learner:
             observations=tensor(batch.observations),
             actions=tensor(batch.actions),
             behaviour_log_probs=tensor(batch.behaviour_log_probs),
-            rewards=clip_rewards(tensor(batch.rewards), self._options.reward_clipping),
+            rewards=clip_rewards(tensor(batch.rewards), self._options.reward_clipping) * self._options.reward_scale,
             terminated=tensor(batch.terminated),
             truncated=tensor(batch.truncated),
             valid=tensor(batch.valid),
@@ -150,7 +153,7 @@ class Learner:
             batch, logits=logits, values=all_values[:-1], next_values=next_values, entropy_coeff=entropy_coeff
         )
         self.optimizer.zero_grad(set_to_none=True)
-        total_loss.backward()
+        torch.autograd.backward(total_loss)
         norm = self._clip_gradients()
         names = [*statistics, "total_loss", "gradient_norm"]
         # One transfer from the device for everything that is reported or checked.
@@ -194,7 +197,8 @@ class Learner:
         """Set what ``state_dict`` returned; the learning rate stays this learner's own (fault F15)."""
         self.model.load_state_dict(state["model"])
         own_groups = [dict(group) for group in self.optimizer.param_groups]
-        self.optimizer.load_state_dict(dict(state["optimizer"]))
+        # torch's optimizers keep the tensors they are given: without a copy two learners would share moments.
+        self.optimizer.load_state_dict(copy.deepcopy(state["optimizer"]))
         for group, own in zip(self.optimizer.param_groups, own_groups, strict=True):
             group.update({name: value for name, value in own.items() if name != "params"})
         self.version = int(state["version"])

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import ContextManager, Protocol
+from contextlib import AbstractContextManager, contextmanager
+from typing import Protocol
 
 from actorlearner.learning.learner import Learner
 from actorlearner.metrics import Timers
@@ -29,7 +29,7 @@ class LearnerRunner(Protocol):
     def weights(self) -> Weights:
         """Return the newest weights, safe to keep."""
 
-    def paused(self) -> ContextManager[None]:
+    def paused(self) -> AbstractContextManager[None]:
         """Keep the learner between two updates while its state is read or set."""
 
     def stop(self) -> None:

@@ -42,7 +42,8 @@ class LocalSource:
     healthy_count = 1
 
     def __init__(self, settings: Settings, spec: EnvironmentSpec, weights: Weights) -> None:
-        self._make(settings, spec)
+        self._settings = settings
+        self.sampler = _make_sampler(settings, spec)
         self.broadcast(weights)
 
     def request(self) -> int:
@@ -63,20 +64,20 @@ class LocalSource:
             settings.environment == self._settings.environment
             and settings.resources.num_envs_per_worker == self._settings.resources.num_envs_per_worker
         )
+        self._settings = settings
         if unchanged:
-            self._settings = settings
             self.sampler.reset(settings)
         else:
             self.sampler.close()
-            self._make(settings, spec)
+            self.sampler = _make_sampler(settings, spec)
         self.broadcast(weights)
 
     def stop(self) -> None:
         """Close the environment."""
         self.sampler.close()
 
-    def _make(self, settings: Settings, spec: EnvironmentSpec) -> None:
-        self._settings = settings
-        num_envs = settings.resources.num_envs_per_worker
-        assert num_envs is not None, "settings must be resolved"
-        self.sampler = Sampler(settings, spec, num_envs=num_envs, worker_index=0)
+
+def _make_sampler(settings: Settings, spec: EnvironmentSpec) -> Sampler:
+    num_envs = settings.resources.num_envs_per_worker
+    assert num_envs is not None, "settings must be resolved"
+    return Sampler(settings, spec, num_envs=num_envs, worker_index=0)

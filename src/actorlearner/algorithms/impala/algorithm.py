@@ -54,6 +54,7 @@ class Impala(Algorithm):
             grad_clip=settings.grad_clip,
             num_passes=settings.num_sgd_iter,
             reward_clipping=self.settings.environment.reward_clipping,
+            reward_scale=self.settings.environment.reward_scale,
         )
         return Learner(model, make_optimizer(model, settings), ConfiguredLoss(settings), options, device)
 
@@ -75,11 +76,25 @@ class Impala(Algorithm):
         )
 
     def build_source(self, weights: Weights, previous: FragmentSource | None) -> FragmentSource:
-        """Sample in this process, or in remote workers."""
-        if isinstance(previous, LocalSource):
-            previous.reset(self.settings, self.spec, weights)
+        """Sample in this process, or in remote workers; a previous source of the same kind is started over."""
+        if self.settings.resources.num_workers == 0:
+            if isinstance(previous, LocalSource):
+                previous.reset(self.settings, self.spec, weights)
+                return previous
+            if previous is not None:
+                previous.stop()
+            return LocalSource(self.settings, self.spec, weights)
+        # Ray is used by remote workers only.
+        from actorlearner.sampling.source import RemoteSource
+
+        settings = cast(ImpalaSettings, self.settings.algorithm)
+        in_flight = settings.max_requests_in_flight_per_sampler_worker
+        if isinstance(previous, RemoteSource):
+            previous.reset(self.settings, self.spec, weights, max_in_flight=in_flight)
             return previous
-        return LocalSource(self.settings, self.spec, weights)
+        if previous is not None:
+            previous.stop()
+        return RemoteSource(self.settings, self.spec, weights, max_in_flight=in_flight)
 
     def generators(self) -> dict[str, torch.Generator]:
         """Return the random generators that a checkpoint holds, by name."""
@@ -104,7 +119,8 @@ class Impala(Algorithm):
     def _collect(self) -> None:
         with self.timers.measure("sample"):
             self._source.request()
-            fragments = self._source.collect(_WAIT_SECONDS)
+            settings = cast(ImpalaSettings, self.settings.algorithm)
+            fragments = self._source.collect(max(_WAIT_SECONDS, settings.timeout_s_sampler_manager))
         for fragment in fragments:
             self.counters.num_env_steps_sampled += fragment.env_steps
             self.episodes.add(fragment.episodes)

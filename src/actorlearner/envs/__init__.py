@@ -1,0 +1,1 @@
+"""Vector environments: found by id, checked, and made to behave alike."""

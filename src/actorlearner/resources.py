@@ -1,0 +1,125 @@
+"""What one trial needs of the machine: fills in what was left to choose, and says it as Ray's bundles (spec A16)."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from dataclasses import dataclass
+from typing import Any
+
+from actorlearner.envs.spec import EnvironmentSpec
+from actorlearner.exceptions import ResourceError
+from actorlearner.settings import ResourceSettings, Settings
+
+# A native vector step costs hardly more for 32 sub-environments than for 8, and larger forward passes cost less per
+# step; sub-environments stepped one by one gain nothing beyond the forward pass.
+_ENVS_NATIVE = 32
+_ENVS_STEPPED_IN_TURN = 8
+
+
+@dataclass(frozen=True)
+class Machine:
+    """CPUs and GPUs that this process, or a cluster, may use."""
+
+    num_cpus: float
+    num_gpus: float
+
+
+def detect_machine() -> Machine:
+    """Count the CPUs this process may run on and the GPUs torch can see; starts no CUDA context."""
+    import torch
+
+    # macOS has no affinity.
+    num_cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return Machine(num_cpus=num_cpus, num_gpus=torch.cuda.device_count())
+
+
+def resolve_resources(settings: Settings, spec: EnvironmentSpec, machine: Machine) -> Settings:
+    """Return a copy of the settings in which no resource is null; what was set stays as it is.
+
+    Local mode, because on one machine a sweep is fastest when every core runs its own trial. Images take the GPU where
+    there is one, and a second CPU, which overlaps sampling with learning, where there is none.
+
+    Args:
+        settings: as configured; left unchanged.
+        spec: the probed environment.
+        machine: what there is.
+    """
+    resources = settings.resources
+    num_workers = 0 if resources.num_workers is None else resources.num_workers
+    num_envs, num_cpus, num_gpus = resources.num_envs_per_worker, resources.num_cpus_for_driver, resources.num_gpus
+    if num_envs is None:
+        num_envs = _ENVS_NATIVE if spec.native_vector else _ENVS_STEPPED_IN_TURN
+    if num_cpus is None:
+        overlap = spec.is_image and num_workers == 0 and machine.num_cpus >= 2 and machine.num_gpus == 0
+        num_cpus = 2.0 if overlap else 1.0
+    if num_gpus is None:
+        num_gpus = 1.0 if spec.is_image and machine.num_gpus >= 1 else 0.0
+    resolved = dataclasses.replace(
+        resources,
+        num_workers=num_workers,
+        num_envs_per_worker=num_envs,
+        num_cpus_for_driver=num_cpus,
+        num_gpus=num_gpus,
+    )
+    return dataclasses.replace(settings, resources=resolved)
+
+
+def trial_bundles(resolved: Settings) -> list[dict[str, float]]:
+    """Return one trial's bundles: first the driver's, then one for each remote rollout worker (spec A16).
+
+    Args:
+        resolved: settings from ``resolve_resources``.
+
+    Returns:
+        Dicts of ``CPU`` and, where more than none are asked for, ``GPU``; fractions are allowed.
+
+    Raises:
+        ValueError: a resource is still null.
+    """
+    resources = resolved.resources
+    num_workers = _chosen(resources, "num_workers")
+    driver = {"CPU": float(_chosen(resources, "num_cpus_for_driver"))}
+    num_gpus = float(_chosen(resources, "num_gpus"))
+    if num_gpus:
+        driver["GPU"] = num_gpus
+    return [driver] + [{"CPU": resources.num_cpus_per_worker} for _ in range(num_workers)]
+
+
+def placement_group(resolved: Settings) -> Any:
+    """Return ``trial_bundles`` as the ``ray.tune.PlacementGroupFactory`` that Tune asks a Trainable for."""
+    from ray.tune import PlacementGroupFactory
+
+    return PlacementGroupFactory(trial_bundles(resolved), strategy=resolved.resources.placement_strategy)
+
+
+def check_fits(resolved: Settings, machine: Machine) -> None:
+    """Check that one trial can run at all: Ray would let it wait for ever (fault F26).
+
+    Raises:
+        ResourceError: the trial needs more CPUs or GPUs than there are; says how many are needed and available.
+    """
+    bundles = trial_bundles(resolved)
+    resources = resolved.resources
+    for kind, available in (("CPU", machine.num_cpus), ("GPU", machine.num_gpus)):
+        needed = sum(bundle.get(kind, 0.0) for bundle in bundles)
+        if needed <= available:
+            continue
+        cures = {"CPU": "num_workers, num_cpus_per_worker or num_cpus_for_driver", "GPU": "num_gpus"}
+        shares = f"{resources.num_cpus_for_driver:g} for its own process"
+        if resources.num_workers:
+            shares += f" and {resources.num_workers} workers with {resources.num_cpus_per_worker:g} each"
+        details = f" ({shares})" if kind == "CPU" else ""
+        raise ResourceError(
+            f"One trial needs {needed:g} {kind}s{details} and {available:g} are available; "
+            f"lower resources.{cures[kind]}.",
+            key="resources.num_gpus" if kind == "GPU" else "resources.num_workers",
+            value=needed,
+        )
+
+
+def _chosen(resources: ResourceSettings, name: str) -> Any:
+    value = getattr(resources, name)
+    if value is None:
+        raise ValueError(f"resources.{name} must be a number here, got null; call resolve_resources first.")
+    return value
