@@ -38,6 +38,11 @@ class Preflight:
     bundles: list[Bundle]
     concurrent: int | None
 
+    @property
+    def has_remote_workers(self) -> bool:
+        """Whether a trial has rollout workers of its own, which need Ray."""
+        return bool(self.settings.resources.num_workers)
+
 
 def preflight(config: SweepConfig, nodes: Sequence[Bundle] | None = None) -> Preflight:
     """Check environment and resources.

@@ -142,6 +142,9 @@ class EnvironmentSettings(Section):
     id: str = setting("CartPole-v1", "Gymnasium id, such as CartPole-v1 or ALE/Pong-v5.")
     env_config: dict[str, Any] = setting({}, "Keyword arguments for the environment's constructor (free form).")
     reward_clipping: RewardClipping = setting(RewardClipping.none, "What the learner sees of a reward.")
+    reward_scale: float = setting(
+        1.0, "Factor on the rewards that the learner sees, after clipping; returns are reported without it.", gt=0
+    )
 
     def check(self) -> None:
         """Require an id."""
@@ -220,7 +223,9 @@ class AlgorithmSettings(Section):
     lr: float = setting(5e-4, "Learning rate.", gt=0, le=10)
     grad_clip: float | None = setting(40.0, "Largest global gradient norm; null clips nothing.", gt=0)
     rollout_fragment_length: int = setting(50, "Env steps per sub-environment in one fragment.", ge=1)
-    train_batch_size: int = setting(500, "Fewest env steps in one batch; fragments are joined up to it.", ge=1)
+    train_batch_size: int = setting(
+        500, "Fewest env steps in one batch; fragments are joined up to it (reset and dropped steps count here).", ge=1
+    )
     min_time_s_per_iteration: float = setting(0.0, "An iteration lasts at least this many seconds.", ge=0)
     min_sample_timesteps_per_iteration: int = setting(0, "An iteration samples at least this many env steps.", ge=0)
     min_train_timesteps_per_iteration: int = setting(0, "An iteration trains on at least this many env steps.", ge=0)

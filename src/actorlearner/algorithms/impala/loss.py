@@ -1,0 +1,122 @@
+"""IMPALA's loss as a pure function: policy gradient, value and entropy on V-trace targets (spec I2)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from actorlearner.ops.vtrace import vtrace
+
+
+class ImpalaLoss(NamedTuple):
+    """Scalars, float32; only ``total_loss`` carries a gradient.
+
+    Attributes:
+        total_loss: policy_loss + vf_loss_coeff * value_loss - entropy_coeff * entropy.
+        policy_loss: minus the advantage-weighted log-probabilities.
+        value_loss: half the squared distance to the V-trace targets.
+        entropy: of the policy.
+        mean_rho: mean importance ratio, unclipped.
+        clipped_rho_fraction: share of the ratios above ``clip_rho_threshold``.
+        explained_variance: 1 - Var(target - value) / Var(target); NaN where all targets are equal.
+    """
+
+    total_loss: Tensor
+    policy_loss: Tensor
+    value_loss: Tensor
+    entropy: Tensor
+    mean_rho: Tensor
+    clipped_rho_fraction: Tensor
+    explained_variance: Tensor
+
+
+def impala_loss(
+    *,
+    logits: Tensor,
+    values: Tensor,
+    next_values: Tensor,
+    actions: Tensor,
+    behaviour_log_probs: Tensor,
+    rewards: Tensor,
+    terminated: Tensor,
+    truncated: Tensor,
+    valid: Tensor,
+    gamma: float,
+    clip_rho_threshold: float,
+    clip_pg_rho_threshold: float,
+    lambda_: float,
+    vf_loss_coeff: float,
+    entropy_coeff: float,
+    sum_over_steps: bool,
+) -> ImpalaLoss:
+    """Return IMPALA's loss over the valid steps (Espeholt et al. 2018, section 4.2).
+
+    Args:
+        logits: [T, B, A] float32, with gradient.
+        values: [T, B] float32, with gradient.
+        next_values: [T, B] float32, value of the same episode's successor; no gradient flows into it.
+        actions: [T, B] int64.
+        behaviour_log_probs: [T, B] float32.
+        rewards: [T, B] float32, as the learner sees them.
+        terminated: [T, B] bool.
+        truncated: [T, B] bool.
+        valid: [T, B] bool; rows that are not valid enter no sum and no mean.
+        gamma: discount per env step.
+        clip_rho_threshold: clip of the ratio in the value target; the trace is clipped at 1 or at this, if smaller.
+        clip_pg_rho_threshold: clip of the ratio in the policy gradient.
+        lambda_: lambda of the trace.
+        vf_loss_coeff: weight of the value loss.
+        entropy_coeff: weight of the entropy bonus.
+        sum_over_steps: sum the losses over the valid steps (the paper) instead of averaging.
+
+    Returns:
+        The loss, its parts and diagnostics. ``entropy`` and the diagnostics are always means.
+    """
+    log_policy = torch.log_softmax(logits, dim=-1)
+    log_probs = log_policy.gather(-1, actions.unsqueeze(-1)).squeeze(-1)
+    with torch.no_grad():
+        log_rhos = log_probs - behaviour_log_probs
+        targets, advantages = vtrace(
+            log_rhos=log_rhos,
+            rewards=rewards,
+            values=values,
+            next_values=next_values,
+            terminated=terminated,
+            truncated=truncated,
+            valid=valid,
+            gamma=gamma,
+            clip_rho_threshold=clip_rho_threshold,
+            clip_c_threshold=min(1.0, clip_rho_threshold),
+            clip_pg_rho_threshold=clip_pg_rho_threshold,
+            lambda_=lambda_,
+        )
+        # Each step's weight: masked rows weigh nothing, and with a mean the others share one.
+        mask = valid.to(torch.float32)
+        mean_weight = mask / mask.sum().clamp_(min=1.0)
+        weight = mask if sum_over_steps else mean_weight
+        weighted_advantages = advantages * weight
+    policy_loss = -(log_probs * weighted_advantages).sum()
+    value_loss = 0.5 * ((values - targets).square() * weight).sum()
+    entropy_per_step = -(log_policy.exp() * log_policy).sum(-1)
+    entropy_total = (entropy_per_step * weight).sum()
+    total_loss = policy_loss + vf_loss_coeff * value_loss - entropy_coeff * entropy_total
+    with torch.no_grad():
+        rhos = log_rhos.exp()
+        return ImpalaLoss(
+            total_loss=total_loss,
+            policy_loss=policy_loss.detach(),
+            value_loss=value_loss.detach(),
+            entropy=(entropy_per_step * mean_weight).sum() if sum_over_steps else entropy_total.detach(),
+            mean_rho=(rhos * mean_weight).sum(),
+            clipped_rho_fraction=((rhos > clip_rho_threshold) * mean_weight).sum(),
+            explained_variance=_explained_variance(values, targets, mean_weight),
+        )
+
+
+def _explained_variance(values: Tensor, targets: Tensor, mean_weight: Tensor) -> Tensor:
+    residuals = targets - values
+    target_variance = ((targets - (targets * mean_weight).sum()).square() * mean_weight).sum()
+    residual_variance = ((residuals - (residuals * mean_weight).sum()).square() * mean_weight).sum()
+    return 1.0 - residual_variance / target_variance

@@ -1,0 +1,1 @@
+"""From weights to fragments: the vectorised sampler, and the Ray workers that run it elsewhere."""

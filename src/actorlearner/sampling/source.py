@@ -1,0 +1,231 @@
+"""Fragments from remote workers: asks all with room, takes what is ready, sends new weights back."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any, NamedTuple
+
+import ray
+from ray.exceptions import GetTimeoutError, RayError
+
+from actorlearner.envs.spec import EnvironmentSpec
+from actorlearner.exceptions import WorkerError
+from actorlearner.sampling.request_manager import RequestManager
+from actorlearner.sampling.worker_failure import worker_error
+from actorlearner.sampling.worker_set import RemoteWorker, WorkerSet
+from actorlearner.settings import Settings
+from actorlearner.types import Fragment, Weights
+
+
+class SourceStatistics(NamedTuple):
+    """Counters of a ``RemoteSource``, since it was made or reset.
+
+    Attributes:
+        num_healthy_workers: workers that are not known to have failed.
+        num_requests_in_flight: fragments asked for and not yet collected.
+        bytes_in_flight: most bytes that these can take in the object store, judged by the largest fragment so far.
+        num_fragments: fragments collected.
+        num_fragments_lost: fragments asked of workers that failed; they count nowhere else.
+        num_weight_broadcasts: times that weights were sent out.
+        max_version_lag: most learner updates between a fragment's weights and the newest at its arrival.
+    """
+
+    num_healthy_workers: int
+    num_requests_in_flight: int
+    bytes_in_flight: int
+    num_fragments: int
+    num_fragments_lost: int
+    num_weight_broadcasts: int
+    max_version_lag: int
+
+
+class RemoteSource:
+    """Where an algorithm gets its fragments from when workers sample in processes of their own.
+
+    One training step calls ``request`` (unless the learner is full: then nobody is asked and the workers rest,
+    fault F8), ``collect``, and in the end ``broadcast``. Not thread-safe.
+
+    Args:
+        settings: resolved settings.
+        spec: what the environment looks like.
+        weights: what the workers sample their first fragment with.
+        max_in_flight: fragments asked of a worker ahead of time.
+        workers: a running set to use; by default one is started.
+        worker_timeout_s: a worker that delivers nothing for this long while it is asked counts as failed.
+
+    Raises:
+        ResourceError, WorkerError: as ``WorkerSet``.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        spec: EnvironmentSpec,
+        weights: Weights,
+        *,
+        max_in_flight: int,
+        workers: WorkerSet | None = None,
+        worker_timeout_s: float = 300.0,
+    ) -> None:
+        self._worker_timeout_s = worker_timeout_s
+        self._workers = WorkerSet(settings, spec) if workers is None else workers
+        self._begin(weights, max_in_flight)
+
+    @property
+    def healthy_count(self) -> int:
+        """Number of workers that are not known to have failed."""
+        return self._workers.healthy_count
+
+    @property
+    def num_in_flight(self) -> int:
+        """Number of fragments asked for and not yet collected."""
+        return self._requests.num_in_flight
+
+    def request(self) -> int:
+        """Ask every worker that has room for fragments; return how many were asked for. Does not wait."""
+        return self._requests.submit_all()
+
+    def collect(self, timeout: float = 0.0) -> list[Fragment]:
+        """Wait up to ``timeout`` seconds for a fragment, then return all that are ready.
+
+        Arrays are read-only views of shared memory: join or copy before writing.
+
+        Raises:
+            WorkerError: a worker failed, died or hangs, or none is left. What other workers delivered is kept for
+                the next call; what was asked of the failed one is forgotten.
+        """
+        self._check_workers_left()
+        ready = self._requests.ready(self._bounded(timeout))
+        failures: list[WorkerError] = []
+        for worker, fragment in ready.results:
+            if worker not in self._expected:
+                continue  # Lost a moment ago, in this loop.
+            expected = self._expected[worker][0]
+            if fragment.weights_version == expected:
+                self._expected[worker].popleft()
+                self._accept(worker, fragment)
+            else:
+                failures.append(self._not_updated(worker, fragment.weights_version, expected))
+                self._lose(worker, failures[-1])
+        for worker, error in [*ready.failures, *self._hanging()]:
+            if worker in self._expected:
+                failures.append(worker_error(worker, "sampling", error))
+                self._lose(worker, failures[-1])
+        # Replacing the worker, or going on without it, gets its place here (spec A18).
+        if failures:
+            raise failures[0] from failures[0].__cause__
+        fragments, self._arrived = self._arrived, []
+        return fragments
+
+    def broadcast(self, weights: Weights) -> None:
+        """Send weights to the workers that delivered since they last got some, without waiting (spec I6).
+
+        Nothing is sent where the version is the one a worker has. The weights are stored once, whatever the number
+        of workers (fault F10).
+        """
+        self._newest_version = weights.version
+        behind = [worker for worker in self._workers.workers if worker in self._delivered]
+        self._send(weights, [worker for worker in behind if self._sent[worker] != weights.version])
+
+    def statistics(self) -> SourceStatistics:
+        """Return the counters."""
+        return SourceStatistics(
+            num_healthy_workers=self.healthy_count,
+            num_requests_in_flight=self.num_in_flight,
+            bytes_in_flight=self.num_in_flight * self._largest_fragment,
+            num_fragments=self._num_fragments,
+            num_fragments_lost=self._num_fragments_lost,
+            num_weight_broadcasts=self._num_broadcasts,
+            max_version_lag=self._max_version_lag,
+        )
+
+    def reset(self, settings: Settings, spec: EnvironmentSpec, weights: Weights, *, max_in_flight: int) -> None:
+        """Start over as if newly made; running processes are kept where number and CPUs stay the same.
+
+        Raises:
+            ResourceError, WorkerError: as in the constructor; no worker runs then.
+        """
+        if self._workers.can_restart(settings):
+            self._workers.restart(settings, spec)
+        else:
+            self._workers.stop()
+            self._workers = WorkerSet(settings, spec)
+        self._begin(weights, max_in_flight)
+
+    def stop(self) -> None:
+        """End all workers; a second call does nothing."""
+        for worker in self._workers.workers:
+            self._requests.remove(worker)
+        self._workers.stop()
+
+    def _begin(self, weights: Weights, max_in_flight: int) -> None:
+        self._requests: RequestManager[RemoteWorker, Fragment] = RequestManager(self._ask, max_in_flight)
+        # Per worker: the version sent last, and the one that each request in flight must be sampled with.
+        self._sent: dict[RemoteWorker, int] = {}
+        self._expected: dict[RemoteWorker, deque[int]] = {worker: deque() for worker in self._workers.workers}
+        self._acknowledged: dict[RemoteWorker, Any] = {}
+        self._delivered: set[RemoteWorker] = set()
+        self._arrived: list[Fragment] = []
+        self._largest_fragment = self._num_fragments = self._num_fragments_lost = 0
+        self._num_broadcasts = self._max_version_lag = 0
+        self._stored: tuple[int, Any] | None = None
+        self._newest_version = weights.version
+        for worker in self._workers.workers:
+            self._requests.add(worker)
+        self._send(weights, list(self._workers.workers))
+
+    def _ask(self, worker: RemoteWorker) -> Any:
+        self._expected[worker].append(self._sent[worker])
+        return worker.actor.sample.remote()
+
+    def _send(self, weights: Weights, workers: list[RemoteWorker]) -> None:
+        if not workers:
+            return
+        if self._stored is None or self._stored[0] != weights.version:
+            self._stored = (weights.version, ray.put(weights))
+        self._acknowledged.update(self._workers.sync_weights(self._stored[1], workers))
+        self._sent.update(dict.fromkeys(workers, weights.version))
+        self._delivered.difference_update(workers)
+        self._num_broadcasts += 1
+
+    def _accept(self, worker: RemoteWorker, fragment: Fragment) -> None:
+        self._delivered.add(worker)
+        self._arrived.append(fragment)
+        self._num_fragments += 1
+        self._largest_fragment = max(self._largest_fragment, fragment.num_bytes)
+        self._max_version_lag = max(self._max_version_lag, self._newest_version - fragment.weights_version)
+
+    def _not_updated(self, worker: RemoteWorker, version: int, expected: int) -> WorkerError:
+        """Return the error for a worker that does not take over its weights (fault F11)."""
+        try:
+            ray.get(self._acknowledged[worker], timeout=self._worker_timeout_s)
+        except RayError as error:
+            return worker_error(worker, "taking over weights", error)
+        return WorkerError(
+            f"{worker} sampled with weights version {version} although version {expected} was sent to it before: "
+            "its set_weights does not take effect."
+        )
+
+    def _bounded(self, timeout: float) -> float:
+        oldest = self._requests.oldest_wait()
+        return timeout if oldest is None else max(0.0, min(timeout, self._worker_timeout_s - oldest[1]))
+
+    def _hanging(self) -> list[tuple[RemoteWorker, RayError]]:
+        oldest = self._requests.oldest_wait()
+        if oldest is None or oldest[1] < self._worker_timeout_s:
+            return []
+        return [(oldest[0], GetTimeoutError(f"it delivered nothing for {oldest[1]:.0f} s."))]
+
+    def _lose(self, worker: RemoteWorker, failure: WorkerError) -> None:
+        """Take a failed worker out."""
+        self._num_fragments_lost += len(self._expected.pop(worker))
+        self._requests.remove(worker)
+        self._delivered.discard(worker)
+        self._workers.remove(worker, failure)
+
+    def _check_workers_left(self) -> None:
+        if not self.healthy_count:
+            raise WorkerError(
+                "No rollout worker is left: all have failed or were stopped. The warnings above say why; "
+                "start the training again, or sample in its own process with resources.num_workers=0."
+            )
