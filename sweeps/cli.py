@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 EXIT_FAILED = 1
 EXIT_MISTAKE = 2
 EXIT_INTERRUPTED = 130
+EXIT_TERMINATED = 143
 
 
 @dataclass(frozen=True)
@@ -120,8 +121,8 @@ def main(command: Command, argv: Sequence[str] | None = None) -> int:
         argv: the arguments; default ``sys.argv``'s.
 
     Returns:
-        The exit code: 0 for success, 1 when all failed, 2 for a mistake in the configuration, 130 after Ctrl-C; of a
-        multirun the worst.
+        The exit code: 0 for success, 1 when all failed, 2 for a mistake in the configuration, 130 after Ctrl-C, 143
+        after SIGTERM; of a multirun the worst.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
@@ -223,7 +224,7 @@ class _Task:
         except Exception as error:
             code = _report(error)
         self.worst = max(self.worst, code)
-        if code == EXIT_INTERRUPTED:
+        if code in (EXIT_INTERRUPTED, EXIT_TERMINATED):  # the other jobs of a multirun are not started
             raise SystemExit(code)
 
     def _start(self, cfg: DictConfig) -> int:

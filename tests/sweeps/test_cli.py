@@ -128,15 +128,16 @@ def test_a_multirun_ends_with_its_worst_code(capsys):
     assert [path.name for path in (Path.cwd() / "outputs").iterdir()] == ["multirun"]
 
 
-def test_an_interrupted_job_ends_a_multirun():
+@pytest.mark.parametrize("code", [130, 143])
+def test_an_interrupted_job_ends_a_multirun(code):
     started = []
 
     def start(config, overrides):
         started.append(config.sweep.seed)
-        return 130
+        return code
 
     command = run.Command(run.HELP, "sweeps", lambda config: None, start)
-    assert main(command, ["-m", "sweep.seed=0,1"]) == 130
+    assert main(command, ["-m", "sweep.seed=0,1"]) == code
     assert started == [0]
 
 
