@@ -78,9 +78,10 @@ class NatureCnn(ActorCritic):
         dtype = resolve_precision(self.precision, True, observations.device)
         if self.channels_last:
             observations = observations.permute(0, 3, 1, 2)
-        # Whole numbers up to 255 are exact in bfloat16 too: pixels are converted as they are, in one pass, and the
-        # scale to [0, 1] goes into the first layer's 8 thousand weights instead of into every pixel.
-        inputs = observations.to(dtype, memory_format=torch.channels_last)
+        # Channels-last convolutions are faster in both directions; bytes are cheaper to rearrange than floats. Whole
+        # numbers up to 255 are exact in bfloat16 too: pixels are converted as they are, and the scale to [0, 1] goes
+        # into the first layer's 8 thousand weights instead of into every pixel.
+        inputs = observations.contiguous(memory_format=torch.channels_last).to(dtype)
         scale = 1.0 / 255.0 if observations.dtype is torch.uint8 else 1.0
         first = self.conv1
         with torch.autocast(device, dtype, enabled=dtype is not torch.float32):

@@ -17,7 +17,7 @@ from actorlearner.settings import Activation, ModelSettings, ModelType, Precisio
 VECTOR = Box(-np.inf, np.inf, (3,), np.float32)
 MATRIX = Box(-1, 1, (2, 5), np.float32)
 IMAGE = Box(0, 255, (4, 84, 84), np.uint8)
-COLOUR_LAST = Box(0, 255, (96, 72, 3), np.uint8)
+COLOUR_LAST = Box(0, 255, (48, 40, 3), np.uint8)
 MODELS = [
     pytest.param(VECTOR, ModelSettings(), id="mlp"),
     pytest.param(MATRIX, ModelSettings(hidden_sizes=[8]), id="mlp-matrix"),
@@ -114,7 +114,7 @@ def test_images_are_scaled_to_the_unit_interval(kind):
 
 
 def test_a_channels_last_image_equals_its_transpose():
-    last, first = build(COLOUR_LAST, ModelSettings()), build(Box(0, 255, (3, 96, 72), np.uint8), ModelSettings())
+    last, first = build(COLOUR_LAST, ModelSettings()), build(Box(0, 255, (3, 48, 40), np.uint8), ModelSettings())
     observations = observations_of(COLOUR_LAST)
     torch.testing.assert_close(last(observations).values, first(observations.permute(0, 3, 1, 2)).values)
 
