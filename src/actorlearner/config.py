@@ -60,7 +60,7 @@ class AlgorithmConfig:
         self._frozen = False
 
     def environment(self: ConfigT, id: Any = None, **values: Any) -> ConfigT:
-        """Set the environment: ``id``, ``env_config``, ``reward_clipping``."""
+        """Set the environment: ``id``, ``env_config``, ``reward_clipping``, ``reward_scale``."""
         return self._set("environment", {} if id is None else {"id": id}, values)
 
     def rollouts(self: ConfigT, **values: Any) -> ConfigT:

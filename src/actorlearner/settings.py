@@ -142,6 +142,9 @@ class EnvironmentSettings(Section):
     id: str = setting("CartPole-v1", "Gymnasium id, such as CartPole-v1 or ALE/Pong-v5.")
     env_config: dict[str, Any] = setting({}, "Keyword arguments for the environment's constructor (free form).")
     reward_clipping: RewardClipping = setting(RewardClipping.none, "What the learner sees of a reward.")
+    reward_scale: float = setting(
+        1.0, "Factor on the rewards that the learner sees, after clipping; returns are reported without it.", gt=0
+    )
 
     def check(self) -> None:
         """Require an id."""
@@ -241,7 +244,7 @@ class Settings:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain nested dicts (enums as their names), ready for JSON, YAML and ``settings_from_dict``."""
-        plain = _plain(dataclasses.asdict(self))
+        plain = to_plain(dataclasses.asdict(self))
         assert isinstance(plain, dict)
         return plain
 
@@ -328,6 +331,10 @@ def coerce(key: str, value: Any, annotation: Any) -> Any:
         return dict(value)
     if isinstance(annotation, type) and issubclass(annotation, Enum):
         return _coerce_enum(key, value, annotation)
+    if isinstance(annotation, type) and issubclass(annotation, Section):
+        if not isinstance(value, Mapping):
+            raise _type_error(key, value, "a mapping")
+        return section_from_dict(annotation, value)
     return _coerce_scalar(key, value, annotation)
 
 
@@ -357,11 +364,12 @@ def _type_error(key: str, value: Any, rule: str) -> ConfigError:
     return ConfigError(f"{key} must be {rule}, got {value!r}.", key=key, value=value)
 
 
-def _plain(value: Any) -> Any:
+def to_plain(value: Any) -> Any:
+    """Return a value with enums as their names and containers as dicts and lists."""
     if isinstance(value, Enum):
         return value.name
     if isinstance(value, Mapping):
-        return {name: _plain(entry) for name, entry in value.items()}
+        return {name: to_plain(entry) for name, entry in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(entry) for entry in value]
+        return [to_plain(entry) for entry in value]
     return value

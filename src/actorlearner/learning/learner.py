@@ -61,6 +61,7 @@ class LearnerOptions:
         grad_clip: largest global gradient norm; None clips nothing.
         num_passes: passes over each batch; ratios are computed anew in each.
         reward_clipping: the learner's view of rewards.
+        reward_scale: factor on them after the clipping.
     """
 
     learning_rate: PiecewiseLinear
@@ -68,6 +69,7 @@ class LearnerOptions:
     grad_clip: float | None = None
     num_passes: int = 1
     reward_clipping: RewardClipping = RewardClipping.none
+    reward_scale: float = 1.0
 
 
 class Learner:
@@ -133,7 +135,7 @@ class Learner:
             observations=tensor(batch.observations),
             actions=tensor(batch.actions),
             behaviour_log_probs=tensor(batch.behaviour_log_probs),
-            rewards=clip_rewards(tensor(batch.rewards), self._options.reward_clipping),
+            rewards=clip_rewards(tensor(batch.rewards), self._options.reward_clipping) * self._options.reward_scale,
             terminated=tensor(batch.terminated),
             truncated=tensor(batch.truncated),
             valid=tensor(batch.valid),

@@ -54,6 +54,7 @@ class Impala(Algorithm):
             grad_clip=settings.grad_clip,
             num_passes=settings.num_sgd_iter,
             reward_clipping=self.settings.environment.reward_clipping,
+            reward_scale=self.settings.environment.reward_scale,
         )
         return Learner(model, make_optimizer(model, settings), ConfiguredLoss(settings), options, device)
 

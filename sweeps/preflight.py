@@ -1,0 +1,152 @@
+"""What is checked before Ray starts: the environment exists, and a trial fits the machine."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from actorlearner.exceptions import ResourceError
+from actorlearner.settings import settings_from_dict
+
+if TYPE_CHECKING:
+    from actorlearner.envs.spec import EnvironmentSpec
+
+    from actorlearner.settings import Settings
+    from sweeps.schema import SweepConfig
+
+Bundle = dict[str, float]
+# More trials than this at once are not counted.
+MANY = 10_000
+# Ray counts resources in 1/10,000.
+TOLERANCE = 1e-4
+
+
+@dataclass(frozen=True)
+class Preflight:
+    """What the checks found out.
+
+    Attributes:
+        spec: the environment's spaces.
+        settings: the engine's settings with every null in ``resources`` resolved.
+        bundles: what one trial reserves: the driver's bundle, then one for each remote worker.
+        concurrent: how many trials fit at once; None when a cluster is used whose nodes are not known yet.
+    """
+
+    spec: EnvironmentSpec
+    settings: Settings
+    bundles: list[Bundle]
+    concurrent: int | None
+
+    @property
+    def has_remote_workers(self) -> bool:
+        """Whether a trial has rollout workers of its own, which need Ray."""
+        return bool(self.settings.resources.num_workers)
+
+
+def preflight(config: SweepConfig, nodes: Sequence[Bundle] | None = None) -> Preflight:
+    """Check environment and resources.
+
+    Args:
+        config: the loaded configuration.
+        nodes: resources of each node, as ``{"CPU": 8.0, "GPU": 1.0}``; default this machine, or nothing when
+            RAY_ADDRESS points to a cluster.
+
+    Raises:
+        EnvironmentNotFoundError: no environment has this id.
+        MissingExtraError: the environment needs an extra of this package.
+        ConfigError: the environment's spaces are not supported.
+        ResourceError: one trial does not fit the nodes.
+    """
+    from actorlearner.envs.spec import probe_environment
+    from actorlearner.resources import Machine, detect_machine, resolve_resources, trial_bundles
+
+    spec = probe_environment(config.environment)
+    machine = detect_machine()
+    if nodes is None and not os.environ.get("RAY_ADDRESS"):
+        nodes = [{"CPU": float(machine.num_cpus), "GPU": float(machine.num_gpus)}]
+    elif nodes:
+        most = [max(node.get(kind, 0.0) for node in nodes) for kind in ("CPU", "GPU")]
+        machine = Machine(num_cpus=int(most[0]), num_gpus=int(most[1]))
+    settings = resolve_resources(settings_from_dict(config.engine_config()), spec, machine)
+    bundles = trial_bundles(settings)
+    if nodes is None:
+        return Preflight(spec, settings, bundles, None)
+    strategy = settings.resources.placement_strategy
+    check_bundles(bundles, nodes, strategy)
+    return Preflight(spec, settings, bundles, count_trials(bundles, nodes, strategy))
+
+
+def check_bundles(bundles: Sequence[Bundle], nodes: Sequence[Bundle], strategy: str = "PACK") -> None:
+    """Raise ResourceError unless one trial's bundles fit the (empty) nodes."""
+    if place(bundles, nodes, strategy) is not None:
+        return
+    where = "this machine has" if len(nodes) == 1 else f"the cluster's {len(nodes)} nodes have"
+    spread = f" under resources.placement_strategy={strategy}" if strategy.startswith("STRICT") else ""
+    largest = "" if len(nodes) == 1 else f" (largest node: {_amounts(_largest(nodes))})"
+    count = "1 bundle" if len(bundles) == 1 else f"{len(bundles)} bundles"
+    raise ResourceError(
+        f"One trial needs {_amounts(_total(bundles))} ({count}){spread}, but {where} {_amounts(_total(nodes))}{largest}. Lower {_cure(bundles, nodes)}.",
+        key="resources",
+        value=list(bundles),
+    )
+
+
+def count_trials(bundles: Sequence[Bundle], nodes: Sequence[Bundle], strategy: str = "PACK") -> int:
+    """Return how many trials fit the nodes at once."""
+    free: Sequence[Bundle] | None = nodes
+    for number in range(MANY):
+        assert free is not None
+        free = place(bundles, free, strategy)
+        if free is None:
+            return number
+    return MANY
+
+
+def place(bundles: Sequence[Bundle], nodes: Sequence[Bundle], strategy: str) -> list[Bundle] | None:
+    """Put each bundle on the first node with room (largest bundles first).
+
+    Returns:
+        What is left of each node, or None when a bundle finds no room.
+    """
+    free = [dict(node) for node in nodes]
+    if strategy == "STRICT_PACK":
+        bundles = [_total(bundles)]
+    taken: set[int] = set()
+    for bundle in sorted(bundles, key=lambda each: (each.get("GPU", 0.0), each.get("CPU", 0.0)), reverse=True):
+        fitting = [index for index, node in enumerate(free) if index not in taken and _fits(bundle, node)]
+        if not fitting:
+            return None
+        for name, amount in bundle.items():
+            free[fitting[0]][name] = free[fitting[0]].get(name, 0.0) - amount
+        if strategy == "STRICT_SPREAD":
+            taken.add(fitting[0])
+    return free
+
+
+def _fits(bundle: Bundle, node: Bundle) -> bool:
+    return all(node.get(name, 0.0) + TOLERANCE >= amount for name, amount in bundle.items())
+
+
+def _total(bundles: Sequence[Bundle]) -> Bundle:
+    names = dict.fromkeys(name for bundle in bundles for name in bundle)
+    return {name: sum(bundle.get(name, 0.0) for bundle in bundles) for name in names}
+
+
+def _largest(nodes: Sequence[Bundle]) -> Bundle:
+    return max(nodes, key=lambda node: (node.get("GPU", 0.0), node.get("CPU", 0.0)))
+
+
+def _amounts(amounts: Bundle) -> str:
+    shown = {"CPU": 0.0, "GPU": 0.0, **amounts}
+    return ", ".join(f"{amount:g} {name}{'s' if amount != 1 else ''}" for name, amount in shown.items())
+
+
+def _cure(bundles: Sequence[Bundle], nodes: Sequence[Bundle]) -> str:
+    keys = []
+    if _total(bundles).get("GPU", 0.0) > _total(nodes).get("GPU", 0.0):
+        keys.append("resources.num_gpus")
+    if len(bundles) > 1:
+        keys += ["resources.num_workers", "resources.num_cpus_per_worker"]
+    return ", ".join([*keys, "resources.num_cpus_for_driver"][:3])

@@ -1,0 +1,125 @@
+"""Start and end Ray quietly, embedded or on a cluster, and turn Ctrl-C and SIGTERM into an orderly stop."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+from ray.tune.stopper import Stopper
+
+# Ray reads these when it is imported or started; a person's own value wins.
+_ENVIRONMENT = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_AIR_NEW_OUTPUT": "0",
+    "RAY_DEDUP_LOGS": "1",
+    "TUNE_DISABLE_SIGINT_HANDLER": "1",
+    "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
+    "TUNE_WARN_THRESHOLD_S": "5",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    "RAY_LOG_TO_DRIVER_EVENT_LEVEL": "ERROR",
+}
+LOCAL_OBJECT_STORE_BYTES = 128 * 2**20
+REMOTE_OBJECT_STORE_BYTES = 768 * 2**20
+
+
+def prepare_environment() -> None:
+    """Set the variables that keep Ray quiet; must run before the first import of ray."""
+    for name, value in _ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
+
+
+def on_cluster() -> bool:
+    """Tell whether a Ray cluster was named (RAY_ADDRESS)."""
+    return bool(os.environ.get("RAY_ADDRESS"))
+
+
+@contextmanager
+def ray_session(*, remote_workers: bool) -> Iterator[list[dict[str, float]]]:
+    """Start an embedded Ray, or connect to the cluster in RAY_ADDRESS; shut it down afterwards.
+
+    Args:
+        remote_workers: whether fragments travel through the object store, which then needs room.
+
+    Yields:
+        The resources of each node.
+    """
+    import ray
+
+    from actorlearner.resources import detect_machine
+
+    arguments: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
+    if not on_cluster():
+        machine = detect_machine()
+        arguments.update(
+            address="local",
+            num_cpus=int(machine.num_cpus),
+            num_gpus=int(machine.num_gpus),
+            include_dashboard=False,
+            object_store_memory=REMOTE_OBJECT_STORE_BYTES if remote_workers else LOCAL_OBJECT_STORE_BYTES,
+        )
+    ray.init(**arguments)
+    try:
+        yield [dict(node["Resources"]) for node in ray.nodes() if node["Alive"]]
+    finally:
+        ray.shutdown()
+
+
+class StopRequest(Stopper):
+    """Ends a trial at its budget, and all trials on the first Ctrl-C or SIGTERM (Tune asks ten times a second).
+
+    Args:
+        budget: env steps of one trial.
+    """
+
+    def __init__(self, budget: int) -> None:
+        self.budget = budget
+        self._event = threading.Event()
+        self.signal_number: int | None = None
+
+    def __getstate__(self) -> Mapping[str, Any]:
+        """Tune pickles stoppers at each snapshot; the event belongs to this process."""
+        return {"budget": self.budget, "signal_number": self.signal_number}
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        self._event = threading.Event()
+        self.budget = state["budget"]
+        self.signal_number = state["signal_number"]
+
+    def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
+        """Stop a trial that has used its budget."""
+        return int(result["num_env_steps_sampled"]) >= self.budget
+
+    def stop_all(self) -> bool:
+        """Tell Tune to end all trials."""
+        return self._event.is_set()
+
+    def request(self, signal_number: int) -> None:
+        """Ask for the stop."""
+        self.signal_number = signal_number
+        self._event.set()
+
+
+@contextmanager
+def stop_on_signals(request: StopRequest) -> Iterator[None]:
+    """Turn the first SIGINT or SIGTERM into ``request``; the second raises KeyboardInterrupt.
+
+    The handlers that were there before are put back: a multirun's next job must hear Ctrl-C, too.
+    """
+
+    def handle(signal_number: int, frame: FrameType | None) -> None:
+        if request.stop_all():
+            raise KeyboardInterrupt
+        request.request(signal_number)
+
+    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

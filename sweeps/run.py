@@ -1,0 +1,82 @@
+"""The command that searches: ``python -m sweeps.run``."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from sweeps.cli import Command
+from sweeps.cli import main as run_command
+from sweeps.help import GROUPS, CommandHelp
+
+if TYPE_CHECKING:
+    from sweeps.schema import SweepConfig
+
+HELP = CommandHelp(
+    about="""Searches for good hyperparameters of reinforcement-learning agents.
+
+Each configuration that Optuna proposes is trained (a trial) on Ray Tune, tracked in MLflow, and scored; trials that
+lag behind are stopped early. The best configuration is written as a YAML file that runs again.""",
+    usage="python -m sweeps.run [group=option ...] [key=value ...] ['key=distribution' ...] [flags]",
+    groups=GROUPS,
+    keys=(
+        "search.num_trials",
+        "sweep.budget.env_steps_per_trial",
+        "sweep.name",
+        "sweep.seed",
+        "sweep.dry_run",
+        "environment.id",
+        "algorithm.lr",
+        "algorithm.gamma",
+        "resources.num_workers",
+        "resources.num_envs_per_worker",
+        "resources.num_gpus",
+        "search.max_concurrent",
+        "tracking.uri",
+        "tracking.experiment",
+    ),
+    examples=(
+        ("python -m sweeps.run", "16 trials of IMPALA on CartPole"),
+        ("python -m sweeps.run +experiment=atari environment.id=ALE/Breakout-v5", "20 trials on an Atari game"),
+        (
+            "python -m sweeps.run environment=acrobot algorithm.gamma=0.99 'algorithm.lr=tag(log,interval(1e-4,1e-2))'",
+            "gamma is fixed, the learning rate is searched between these bounds (included); also choice(a,b) and "
+            "range(low,high,step)",
+        ),
+        (
+            "python -m sweeps.run -m environment=cartpole,acrobot search.num_trials=4",
+            "one sweep for each environment",
+        ),
+        ("python -m sweeps.run +experiment=atari sweep.dry_run=true", "show what would run; start nothing"),
+    ),
+)
+
+
+def check(config: SweepConfig) -> None:
+    """Check what can be known before Ray starts: search space, environment and resources."""
+    from sweeps.preflight import preflight
+    from sweeps.space import SearchSpace
+
+    SearchSpace.from_config(config.search_space, config.engine_config())
+    preflight(config)
+
+
+def start(config: SweepConfig, overrides: list[str]) -> int:
+    """Run the sweep, or only show it."""
+    if config.sweep.dry_run:
+        from sweeps.dry_run import show_sweep
+
+        show_sweep(config)
+        return 0
+    from sweeps.runner import run_sweep
+
+    return run_sweep(config, overrides)
+
+
+def main() -> int:
+    """Run the command; returns its exit code."""
+    return run_command(Command(HELP, "sweeps", check, start))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,96 @@
+"""Ray Tune's side of the tracking: turns what Tune says about trials into calls of the tracker."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from omegaconf import OmegaConf
+from ray.tune import Callback
+
+from sweeps.tracking.tracker import SweepTracker, TrialStatus
+
+if TYPE_CHECKING:
+    from ray.tune.experiment import Trial
+
+STEPS_KEY = "num_env_steps_sampled"
+
+
+class MlflowCallback(Callback):
+    """Tracks every trial in MLflow; a snapshot of Tune's (a pickle) holds neither thread nor client.
+
+    Args:
+        tracker: where trials are told; the sweep itself is begun and ended by the caller.
+        budget: env steps of a full trial; one that ended with fewer, without an error, was pruned.
+        metric: the objective's key in the result, such as ``episode_return_mean``.
+    """
+
+    def __init__(self, tracker: SweepTracker | None, *, budget: int, metric: str) -> None:
+        self._tracker = tracker
+        self._budget = budget
+        self._metric = metric
+        self._started: set[str] = set()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the tracker out: a restored sweep brings its own."""
+        return {**self.__dict__, "_tracker": None}
+
+    def on_trial_start(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
+        """Begin the trial's run with its configuration; a restart of a trial changes nothing."""
+        if self._tracker is None or trial.trial_id in self._started:
+            return
+        self._started.add(trial.trial_id)
+        self._tracker.start_trial(
+            trial.trial_id,
+            trial.config,
+            to_yaml(trial.config),
+            number=trials.index(trial),
+            searched={key.replace("/", "."): value for key, value in (trial.evaluated_params or {}).items()},
+        )
+
+    def on_trial_result(
+        self, iteration: int, trials: list[Trial], trial: Trial, result: dict[str, Any], **info: Any
+    ) -> None:
+        """Log one result over env steps."""
+        if self._tracker is not None:
+            self._tracker.log(trial.trial_id, env_steps(result), result)
+
+    def on_trial_complete(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
+        """End the run as completed or, below the budget, as pruned."""
+        result = trial.last_result or {}
+        pruned = env_steps(result) < self._budget
+        self._end(trials, trial, TrialStatus.pruned if pruned else TrialStatus.completed, self._score(result), None)
+
+    def on_trial_error(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
+        """End the run as failed, with the error's last line; Tune may call this before ``on_trial_start``."""
+        self._end(trials, trial, TrialStatus.failed, None, error_line(trial))
+
+    def _end(
+        self, trials: list[Trial], trial: Trial, status: TrialStatus, score: float | None, reason: str | None
+    ) -> None:
+        if self._tracker is not None:
+            self.on_trial_start(0, trials, trial)
+            self._tracker.end_trial(trial.trial_id, status, score, reason)
+
+    def _score(self, result: Mapping[str, Any]) -> float | None:
+        value = result.get(self._metric)
+        is_number = isinstance(value, (int, float)) and math.isfinite(value)
+        return float(value) if is_number and value is not None else None
+
+
+def env_steps(result: Mapping[str, Any]) -> int:
+    """Return a result's env steps; 0 before the first result."""
+    return int(result.get(STEPS_KEY, 0) or 0)
+
+
+def to_yaml(config: Mapping[str, Any]) -> str:
+    """Return a composed configuration as YAML."""
+    return OmegaConf.to_yaml(OmegaConf.create(dict(config)))
+
+
+def error_line(trial: Trial) -> str:
+    """Return the last line of a trial's error, which names its type and message."""
+    error = trial.get_error()
+    lines = [line for line in str(error or "").strip().splitlines() if line.strip()]
+    return lines[-1].strip() if lines else "unknown error"

@@ -1,0 +1,36 @@
+"""What ran: command, user, commit and versions, as tags of the sweep's run."""
+
+from __future__ import annotations
+
+import contextlib
+import getpass
+import importlib.metadata
+import platform
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+from sweeps.tracking.uri import redact
+
+PACKAGES = ("impala-sweeps", "ray", "torch", "optuna", "gymnasium", "mlflow")
+
+
+def source_tags() -> dict[str, str]:
+    """Return the tags that say what ran: command, user, git commit of the working directory, versions."""
+    command = shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])
+    spec = getattr(sys.modules.get("__main__"), "__spec__", None)
+    if spec is not None:
+        command = shlex.join(["python", "-m", spec.name.removesuffix(".__main__"), *sys.argv[1:]])
+    tags = {"command": redact(command), "mlflow.source.name": redact(command), "mlflow.source.type": "LOCAL"}
+    with contextlib.suppress(OSError, KeyError, ImportError):
+        tags["mlflow.user"] = getpass.getuser()
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        git = ["git", "rev-parse", "--verify", "HEAD"]
+        commit = subprocess.run(git, capture_output=True, text=True, timeout=2, check=True).stdout.strip()
+        tags["mlflow.source.git.commit"] = commit
+    tags["version.python"] = platform.python_version()
+    for package in PACKAGES:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            tags[f"version.{package}"] = importlib.metadata.version(package)
+    return tags
