@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from pathlib import Path
 
 import gymnasium
@@ -12,19 +11,11 @@ import numpy as np
 ID = "faulty_environments:Faulty-v0"
 
 
-class TwoArgumentsError(Exception):
-    """An exception that cannot be unpickled: its constructor wants more than it passes on."""
-
-    def __init__(self, message, code):
-        super().__init__(message)
-        self.code = code
-
-
 class Faulty(gymnasium.Env):
     """Three observations, two actions; episodes of ten steps with reward 1 each.
 
     Args:
-        fault: None, or "constructor", "constructor_hangs", "step", "step_hangs", "unpicklable", "exit".
+        fault: None, "constructor" or "step": where it fails.
         after: steps that still go well.
         pid_file: where to write the process id.
     """
@@ -41,8 +32,6 @@ class Faulty(gymnasium.Env):
                 file.write(f"{os.getpid()}\n")
         if fault == "constructor":
             raise LookupError("the game's files are missing")
-        if fault == "constructor_hangs":
-            time.sleep(600)
 
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
@@ -52,19 +41,9 @@ class Faulty(gymnasium.Env):
     def step(self, action):
         self.steps += 1
         self.left -= 1
-        if self.left < 0 and self.fault:
-            self.fail()
-        return np.full(3, self.steps / 10, np.float32), 1.0, self.steps >= 10, False, {}
-
-    def fail(self):
-        if self.fault == "step":
+        if self.left < 0 and self.fault == "step":
             raise ArithmeticError("the physics exploded")
-        if self.fault == "unpicklable":
-            raise TwoArgumentsError("the physics exploded twice", 2)
-        if self.fault == "step_hangs":
-            time.sleep(600)
-        if self.fault == "exit":
-            os._exit(3)
+        return np.full(3, self.steps / 10, np.float32), 1.0, self.steps >= 10, False, {}
 
 
 gymnasium.register("Faulty-v0", entry_point=Faulty)

@@ -10,6 +10,14 @@ import numpy as np
 from actorlearner.types import Fragment
 
 
+class TwoArgumentsError(Exception):
+    """An exception that cannot be unpickled: its constructor wants more than it passes on."""
+
+    def __init__(self, message, code):
+        super().__init__(message)
+        self.code = code
+
+
 class Echo:
     """Answers a request with its running number, after the seconds it was told."""
 
@@ -54,16 +62,28 @@ class TinyWorker:
     """The methods of ``RolloutWorker``; ``env_config`` says how it behaves.
 
     ``seconds``: how long a fragment takes, one number or one per worker. ``deaf``: index of a worker that ignores new
-    weights. ``broken``: index of a worker whose ``set_weights`` raises, from its second call on.
+    weights. ``broken``: index of a worker whose ``set_weights`` raises, from its second call on. ``pid_file``: where
+    to write the process id. ``start_hangs``: whether ``start`` does. ``fault``: how ``sample`` fails, "unpicklable" or
+    "exit".
     """
 
     def __init__(self, worker_index, num_cpus=1.0):
-        self.index, self.version, self.updates = worker_index, -1, 0
+        self.index = worker_index
 
     def start(self, settings, spec):
+        self.version, self.updates = -1, 0
         self.config = settings.environment.env_config
+        if "pid_file" in self.config:
+            with open(self.config["pid_file"], "a") as file:
+                file.write(f"{os.getpid()}\n")
+        if self.config.get("start_hangs"):
+            time.sleep(600)
 
     def sample(self):
+        if self.config.get("fault") == "unpicklable":
+            raise TwoArgumentsError("the physics exploded twice", 2)
+        if self.config.get("fault") == "exit":
+            os._exit(3)
         seconds = self.config.get("seconds", 0.0)
         time.sleep(seconds[self.index - 1] if isinstance(seconds, list) else seconds)
         return tiny_fragment(self.index, self.version)
@@ -92,3 +112,28 @@ class Hotel:
 
     def call(self, index, method, *arguments):
         return getattr(self.workers[index], method)(*arguments)
+
+
+class Nest:
+    """Stands for a trial: owns a worker set."""
+
+    def start(self, settings):
+        from actorlearner.sampling.worker_set import WorkerSet
+
+        self.workers = WorkerSet(settings, None, start_timeout_s=20.0, worker_class=TinyWorker)
+        import ray
+
+        return ray.get([actor.ping.remote() for actor in self.workers.actors], timeout=20)
+
+    def refuse(self, settings):
+        from actorlearner.exceptions import ResourceError
+        from actorlearner.sampling.worker_set import WorkerSet
+
+        try:
+            WorkerSet(settings, None, worker_class=TinyWorker)
+        except ResourceError as error:
+            return str(error)
+        return "not refused"
+
+    def ping(self):
+        return os.getpid()

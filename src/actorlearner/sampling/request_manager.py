@@ -109,14 +109,13 @@ class RequestManager(Generic[WorkerT, ResultT]):
         return max(waits, key=lambda wait: wait[1], default=None)
 
     def _finished(self, timeout: float) -> set[Any]:
-        references = [request.reference for line in self._lines.values() for request in line.requests]
-        if not references:
+        # Waits on each worker's oldest request only: the death of a worker may reach its later ones first, and
+        # waking up for those would be waking up for nothing.
+        oldest = [line.requests[0].reference for line in self._lines.values() if line.requests]
+        if not oldest or not ray.wait(oldest, num_returns=1, timeout=timeout)[0]:
             return set()
-        finished, pending = ray.wait(references, num_returns=1, timeout=timeout)
-        if finished and pending:
-            # The first call stops at one; the second collects whatever else is there, without waiting.
-            finished = finished + ray.wait(pending, num_returns=len(pending), timeout=0)[0]
-        return set(finished)
+        everything = [request.reference for line in self._lines.values() for request in line.requests]
+        return set(ray.wait(everything, num_returns=len(everything), timeout=0)[0])
 
     def _take(self, worker: WorkerT, finished: set[Any], found: Ready[WorkerT, ResultT]) -> None:
         line = self._lines[worker]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+from typing import Any
 
 import numpy as np
 import torch
@@ -76,7 +77,7 @@ class RolloutWorker:
 
 def _contiguous(fragment: Fragment) -> Fragment:
     # Only contiguous arrays travel outside the pickle stream, into shared memory.
-    strided = {
+    strided: dict[str, Any] = {
         name: np.ascontiguousarray(value)
         for name, value in vars(fragment).items()
         if isinstance(value, np.ndarray) and not value.flags.c_contiguous

@@ -25,7 +25,8 @@ class SourceStatistics(NamedTuple):
         num_requests_in_flight: fragments asked for and not yet collected.
         bytes_in_flight: most bytes that these can take in the object store, judged by the largest fragment so far.
         num_fragments: fragments collected.
-        num_fragments_lost: fragments asked of workers that failed; they count nowhere else.
+        num_fragments_lost: fragments asked for that never come, because their worker failed or the training was
+            restored; they count nowhere else.
         num_weight_broadcasts: times that weights were sent out.
         max_version_lag: most learner updates between a fragment's weights and the newest at its arrival.
     """
@@ -56,6 +57,21 @@ class RemoteSource:
     Raises:
         ResourceError, WorkerError: as ``WorkerSet``.
     """
+
+    _requests: RequestManager[RemoteWorker, Fragment]
+    # Per worker: the version sent last, when it is in use, and the versions that what is in flight is sampled with.
+    _sent: dict[RemoteWorker, int]
+    _acknowledged: dict[RemoteWorker, Any]
+    _expected: dict[RemoteWorker, deque[int]]
+    _delivered: set[RemoteWorker]
+    _arrived: list[Fragment]
+    _stored: tuple[int, Any] | None
+    _newest_version: int
+    _largest_fragment: int
+    _num_fragments: int
+    _num_fragments_lost: int
+    _num_broadcasts: int
+    _max_version_lag: int
 
     def __init__(
         self,
@@ -115,17 +131,33 @@ class RemoteSource:
         if failures:
             raise failures[0] from failures[0].__cause__
         fragments, self._arrived = self._arrived, []
+        self._num_fragments += len(fragments)
         return fragments
 
     def broadcast(self, weights: Weights) -> None:
-        """Send weights to the workers that delivered since they last got some, without waiting (spec I6).
+        """Send weights to the workers that delivered since they last got some or rest, without waiting (spec I6).
 
         Nothing is sent where the version is the one a worker has. The weights are stored once, whatever the number
-        of workers (fault F10).
+        of workers (fault F10). A version below the last one means a restored training: see ``sync``.
         """
+        if weights.version < self._newest_version:
+            self.sync(weights)
+            return
         self._newest_version = weights.version
-        behind = [worker for worker in self._workers.workers if worker in self._delivered]
-        self._send(weights, [worker for worker in behind if self._sent[worker] != weights.version])
+        due = [worker for worker in self._workers.workers if worker in self._delivered or not self._expected[worker]]
+        self._send(weights, [worker for worker in due if self._sent[worker] != weights.version])
+
+    def sync(self, weights: Weights) -> None:
+        """Send weights to every worker and forget what is in flight: it belongs to the training before a restore."""
+        self._newest_version = weights.version
+        self._num_fragments_lost += len(self._arrived)
+        self._arrived = []
+        for worker in self._workers.workers:
+            self._num_fragments_lost += self._requests.remove(worker)
+            self._requests.add(worker)
+            self._expected[worker].clear()
+        self._stored = None
+        self._send(weights, list(self._workers.workers))
 
     def statistics(self) -> SourceStatistics:
         """Return the counters."""
@@ -159,20 +191,15 @@ class RemoteSource:
         self._workers.stop()
 
     def _begin(self, weights: Weights, max_in_flight: int) -> None:
-        self._requests: RequestManager[RemoteWorker, Fragment] = RequestManager(self._ask, max_in_flight)
-        # Per worker: the version sent last, and the one that each request in flight must be sampled with.
-        self._sent: dict[RemoteWorker, int] = {}
-        self._expected: dict[RemoteWorker, deque[int]] = {worker: deque() for worker in self._workers.workers}
-        self._acknowledged: dict[RemoteWorker, Any] = {}
-        self._delivered: set[RemoteWorker] = set()
-        self._arrived: list[Fragment] = []
+        self._requests = RequestManager(self._ask, max_in_flight)
+        self._sent = {}
+        self._acknowledged = {}
+        self._expected = {worker: deque() for worker in self._workers.workers}
+        self._delivered = set()
+        self._arrived = []
         self._largest_fragment = self._num_fragments = self._num_fragments_lost = 0
         self._num_broadcasts = self._max_version_lag = 0
-        self._stored: tuple[int, Any] | None = None
-        self._newest_version = weights.version
-        for worker in self._workers.workers:
-            self._requests.add(worker)
-        self._send(weights, list(self._workers.workers))
+        self.sync(weights)
 
     def _ask(self, worker: RemoteWorker) -> Any:
         self._expected[worker].append(self._sent[worker])
@@ -191,7 +218,6 @@ class RemoteSource:
     def _accept(self, worker: RemoteWorker, fragment: Fragment) -> None:
         self._delivered.add(worker)
         self._arrived.append(fragment)
-        self._num_fragments += 1
         self._largest_fragment = max(self._largest_fragment, fragment.num_bytes)
         self._max_version_lag = max(self._max_version_lag, self._newest_version - fragment.weights_version)
 

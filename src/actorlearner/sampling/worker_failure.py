@@ -54,8 +54,7 @@ def _original(error: BaseException) -> BaseException:
 
 
 def _trace(error: BaseException) -> str:
-    text = error.traceback_str if isinstance(error, RayTaskError) else str(error)
-    lines = _ANSI.sub("", text).strip().splitlines()
+    lines = _ANSI.sub("", str(error)).strip().splitlines()
     # Ray cuts its own frames out and leaves their underlines behind.
     return "\n".join(line for line in lines if not _CARETS.match(line))
 

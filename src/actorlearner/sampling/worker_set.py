@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import logging
 import os
 import time
@@ -132,6 +133,7 @@ class WorkerSet:
             WorkerError: as in the constructor; all workers have been stopped then.
         """
         self._settings = settings
+        self._workers = [dataclasses.replace(worker, environment=settings.environment.id) for worker in self._workers]
         try:
             self._start_samplers(spec)
         except BaseException:
@@ -191,11 +193,11 @@ class WorkerSet:
             waited = f"it had {self._start_timeout_s:g} s to make its environments."
             return worker_error(late[0], "starting", GetTimeoutError(waited))
         resources = self._settings.resources
+        free, total = ray.available_resources().get("CPU", 0.0), ray.cluster_resources().get("CPU", 0.0)
         return ResourceError(
-            f"{len(unplaced)} of {resources.num_workers} rollout workers found no free CPU within "
-            f"{self._start_timeout_s:g} s: each needs {resources.num_cpus_per_worker:g}, "
-            f"{ray.available_resources().get('CPU', 0.0):g} of Ray's {ray.cluster_resources().get('CPU', 0.0):g} "
-            f"are free. {_CURE}",
+            f"{len(unplaced)} of {resources.num_workers} rollout workers did not come up within "
+            f"{self._start_timeout_s:g} s: each needs {resources.num_cpus_per_worker:g} CPUs, {free:g} of Ray's "
+            f"{total:g} are free (what these workers hold counts as taken). {_CURE}",
             key="resources.num_workers",
             value=resources.num_workers,
         )
