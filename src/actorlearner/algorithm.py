@@ -157,10 +157,14 @@ class Algorithm(ray.tune.Trainable):
         loaded = unpack_state(self, read_checkpoint(str(checkpoint)))
         self._runner.stop()
         loaded.apply(self)
-        self._runner = self.build_runner(self.learner)
+        self._statistics, self._results = {}, []
         self._starved_before = self.counters.num_times_learner_starved
+        self._runner = self.build_runner(self.learner)
+        # Started over, so that the samplers hold these weights whatever version they had before, and a used
+        # algorithm goes on as a fresh one would.
+        self._source = self.build_source(self._runner.weights(), self._source)
+        loaded.apply_random_states(self)
         self.build()
-        self._source.broadcast(self._runner.weights())
 
     def restore(self, checkpoint_path: Any) -> None:
         """Load what ``save`` returned, or a checkpoint directory.

@@ -19,7 +19,9 @@ from actorlearner.settings import (
     ResourceSettings,
     Section,
     Settings,
-    section_from_dict,
+    check_range,
+    coerce,
+    field_types,
     settings_from_dict,
     unknown_key,
 )
@@ -143,15 +145,16 @@ class AlgorithmConfig:
     def _set(self: ConfigT, section: str, *parts: Mapping[str, Any]) -> ConfigT:
         if self._frozen:
             raise ConfigError("This configuration is frozen, because an algorithm was built from it: change a copy().")
-        for values in parts:
-            # Checked one by one, so that rules between keys wait until all are set.
-            for key, value in values.items():
-                known = [field.name for field in dataclasses.fields(self._sections[section])]
-                if key not in known:
-                    raise unknown_key(f"{section}.{key}", [f"{section}.{name}" for name in known])
-                if not is_search_object(value):
-                    section_from_dict(self._sections[section], {key: value})
-                self._values[section][key] = value
+        section_class = self._sections[section]
+        fields = {field.name: field for field in dataclasses.fields(section_class)}
+        for key, value in ((key, value) for values in parts for key, value in values.items()):
+            name = f"{section}.{key}"
+            if key not in fields:
+                raise unknown_key(name, [f"{section}.{known}" for known in fields])
+            if not is_search_object(value):
+                # Type and range only: rules between keys wait until all are set.
+                check_range(name, coerce(name, value, field_types(section_class)[key]), fields[key].metadata)
+            self._values[section][key] = value
         return self
 
 

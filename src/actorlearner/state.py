@@ -27,11 +27,14 @@ class AlgorithmState(NamedTuple):
     random_states: dict[str, Tensor]
 
     def apply(self, algorithm: Algorithm) -> None:
-        """Set everything; nothing in here fails."""
+        """Set everything but the random states; nothing in here fails."""
         algorithm.learner.load_state_dict(self.learner)
         algorithm.counters = self.counters
         algorithm.episodes.load_state(**self.episodes)
         algorithm.set_progress(self.iteration, self.seconds)
+
+    def apply_random_states(self, algorithm: Algorithm) -> None:
+        """Set the generators, once the samplers that own some of them have been started."""
         for name, generator in algorithm.generators().items():
             if name in self.random_states:
                 generator.set_state(self.random_states[name])

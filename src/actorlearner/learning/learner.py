@@ -100,6 +100,7 @@ class Learner:
         self._loss = loss
         self._options = options
         self._device = device
+        self._state = model.state_dict()  # the tensors themselves, which loading and updates change in place
         self._parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
 
     def update(self, batch: Batch, env_steps_sampled: int) -> LearnerResult:
@@ -182,7 +183,7 @@ class Learner:
 
     def get_weights(self) -> Weights:
         """Return a copy of parameters and buffers that later updates leave alone."""
-        arrays = {name: tensor.detach().cpu().numpy().copy() for name, tensor in self.model.state_dict().items()}
+        arrays = {name: tensor.detach().cpu().numpy().copy() for name, tensor in self._state.items()}
         return Weights(version=self.version, arrays=arrays)
 
     def state_dict(self) -> dict[str, Any]:

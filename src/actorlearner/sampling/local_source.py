@@ -44,7 +44,7 @@ class LocalSource:
     def __init__(self, settings: Settings, spec: EnvironmentSpec, weights: Weights) -> None:
         self._settings = settings
         self.sampler = _make_sampler(settings, spec)
-        self.broadcast(weights)
+        self.sampler.set_weights(weights)
 
     def request(self) -> int:
         """Do nothing: sampling happens in ``collect``."""
@@ -55,8 +55,9 @@ class LocalSource:
         return [self.sampler.sample()]
 
     def broadcast(self, weights: Weights) -> None:
-        """Set the sampler's weights."""
-        self.sampler.set_weights(weights)
+        """Set the sampler's weights, unless it has this version."""
+        if weights.version != self.sampler.weights_version:
+            self.sampler.set_weights(weights)
 
     def reset(self, settings: Settings, spec: EnvironmentSpec, weights: Weights) -> None:
         """Become what a new source would be; an unchanged environment is reset instead of made anew."""
@@ -70,7 +71,7 @@ class LocalSource:
         else:
             self.sampler.close()
             self.sampler = _make_sampler(settings, spec)
-        self.broadcast(weights)
+        self.sampler.set_weights(weights)
 
     def stop(self) -> None:
         """Close the environment."""

@@ -146,13 +146,13 @@ class Impala(Algorithm):
         settings = cast(ImpalaSettings, self.settings.algorithm)
         if self._steps_since_broadcast < settings.broadcast_interval:
             return
-        weights = self._runner.weights()
-        if weights.version == self._broadcast_version:
-            return
-        self._source.broadcast(weights)
-        self._broadcast_version = weights.version
         self._steps_since_broadcast = 0
-        self.counters.num_weight_broadcasts += 1
+        weights = self._runner.weights()
+        # Also without an update since the last time: a worker that had not delivered then may have done so now.
+        self._source.broadcast(weights)
+        if weights.version != self._broadcast_version:
+            self._broadcast_version = weights.version
+            self.counters.num_weight_broadcasts += 1
 
 
 class ConfiguredLoss:

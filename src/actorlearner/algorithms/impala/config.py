@@ -43,7 +43,14 @@ class ImpalaSettings(AlgorithmSettings):
     loss_reduction: LossReduction = setting(LossReduction.mean, "Whether losses are averaged or summed over steps.")
 
     def check(self) -> None:
-        """Check schedules (spec I3)."""
+        """Check schedules (spec I3), and that something is left of a fragment whose last step is dropped."""
+        if self.vtrace_drop_last_ts and self.rollout_fragment_length < 2:
+            raise ConfigError(
+                "algorithm.rollout_fragment_length must be at least 2 where algorithm.vtrace_drop_last_ts drops each "
+                f"fragment's last step, got {self.rollout_fragment_length}; set vtrace_drop_last_ts=false.",
+                key="algorithm.rollout_fragment_length",
+                value=self.rollout_fragment_length,
+            )
         for key in ("lr_schedule", "entropy_coeff_schedule"):
             schedule = getattr(self, key)
             if schedule is not None:
