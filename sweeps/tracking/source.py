@@ -18,11 +18,11 @@ PACKAGES = ("impala-sweeps", "ray", "torch", "optuna", "gymnasium", "mlflow")
 
 def source_tags() -> dict[str, str]:
     """Return the tags that say what ran: command, user, git commit of the working directory, versions."""
-    command = shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])
     spec = getattr(sys.modules.get("__main__"), "__spec__", None)
-    if spec is not None:
-        command = shlex.join(["python", "-m", spec.name.removesuffix(".__main__"), *sys.argv[1:]])
-    tags = {"command": redact(command), "mlflow.source.name": redact(command), "mlflow.source.type": "LOCAL"}
+    name = Path(sys.argv[0]).name if spec is None else spec.name.removesuffix(".__main__")
+    command = redact(shlex.join([*([] if spec is None else ["python", "-m"]), name, *sys.argv[1:]]))
+    # MLflow's pages show the source from its last slash on, so it must be a name without arguments.
+    tags = {"command": command, "mlflow.source.name": name, "mlflow.source.type": "LOCAL"}
     with contextlib.suppress(OSError, KeyError, ImportError):
         tags["mlflow.user"] = getpass.getuser()
     with contextlib.suppress(OSError, subprocess.SubprocessError):

@@ -122,7 +122,7 @@ class SweepTracker:
             tags["trial.number"] = str(number)
         if searched:
             self._searched[trial_id] = plain_params({key: _rounded(value) for key, value in searched.items()})
-            tags["mlflow.note.content"] = "**Chosen by the search**\n\n" + _table(self._searched[trial_id])
+            tags["mlflow.note.content"] = "**Chosen by the search**\n\n" + _bullets(self._searched[trial_id])
         self._describe(record, tags, params, yaml_text)
 
     def log(self, trial_id: str, step: int, metrics: Mapping[str, Any]) -> None:
@@ -271,12 +271,12 @@ class SweepTracker:
 
     def _note(self, best_trial: str | None) -> str:
         counts = ", ".join(f"{count} {kind.value}" for kind, count in self._counts.items() if count)
-        lines = [f"Trials: {counts or 'none'}."]
+        lines = []
         if best_trial in self._runs:
             score = f", score {self._best[1]:.6g}" if self._best is not None and self._best[0] == best_trial else ""
-            lines += ["", f"**Best: {self._runs[best_trial].name}{score}**"]
-            lines += ["", _table(self._searched.get(best_trial, {}))]
-        return "\n".join(lines)
+            lines += [f"**Best: {self._runs[best_trial].name}{score}**", ""]
+            lines += [_bullets(self._searched.get(best_trial, {})), ""]
+        return "\n".join([*lines, f"Trials: {counts or 'none'}."])
 
 
 def _clean_tags(tags: Mapping[str, str]) -> dict[str, str]:
@@ -288,9 +288,8 @@ def _rounded(value: Any) -> Any:
     return f"{value:.6g}" if isinstance(value, float) else value
 
 
-def _table(values: Mapping[str, str]) -> str:
-    rows = [f"| {key} | {value} |" for key, value in values.items()]
-    return "\n".join(["| parameter | value |", "|---|---|", *rows])
+def _bullets(values: Mapping[str, str]) -> str:
+    return "\n".join(f"- {key}: **{value}**" for key, value in values.items())
 
 
 def _now() -> int:
