@@ -6,6 +6,7 @@ import argparse
 import os
 import sys
 import traceback
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 EXIT_FAILED = 1
 EXIT_MISTAKE = 2
 EXIT_INTERRUPTED = 130
+EXIT_TERMINATED = 143
 
 
 @dataclass(frozen=True)
@@ -119,8 +121,8 @@ def main(command: Command, argv: Sequence[str] | None = None) -> int:
         argv: the arguments; default ``sys.argv``'s.
 
     Returns:
-        The exit code: 0 for success, 1 when all failed, 2 for a mistake in the configuration, 130 after Ctrl-C; of a
-        multirun the worst.
+        The exit code: 0 for success, 1 when all failed, 2 for a mistake in the configuration, 130 after Ctrl-C, 143
+        after SIGTERM; of a multirun the worst.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
@@ -128,6 +130,8 @@ def main(command: Command, argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("Interrupted.", file=sys.stderr)
         return EXIT_INTERRUPTED
+    except SystemExit as stop:  # a job was interrupted, or Hydra has shown what it was asked for
+        return stop.code if isinstance(stop.code, int) else 0
     except Exception as error:
         return _report(error)
 
@@ -166,41 +170,51 @@ def _main(command: Command, arguments: list[str]) -> int:
         text.startswith("hydra.searchpath") for text in parsed.overrides
     )
     overrides = rewrite(parsed.overrides, CommandLine(multirun=parsed.multirun, custom_groups=own_groups))
-    jobs = grid(overrides) if parsed.multirun else []
-    if not (parsed.cfg or parsed.info):
+    if not parsed.multirun or parsed.cfg or parsed.info:
+        task = _Task(command, [])
+    else:
         # Every job is checked before the first one starts: the second one's mistake must not wait for hours.
+        jobs = grid(overrides)
         single = [flag for flag in flags if flag not in ("-m", "--multirun")]
-        for number, job in enumerate(jobs):
-            _check_job(command, single, job, number)
-    task = _Task(command, len(jobs))
+        configs = [_compose(command, single, job, number) for number, job in enumerate(jobs)]
+        labels = [" ".join(text for text in job if any(text not in other for other in jobs)) for job in jobs]
+        if configs and all(config.sweep.dry_run for config in configs):  # Hydra's multirun would write its grid
+            for config, job, label in zip(configs, jobs, labels, strict=True):
+                print(f"\n#### {label}")
+                command.start(config, job)
+            return 0
+        task = _Task(command, labels)
     _hydra(flags, overrides, task)
     return task.worst
 
 
-def _check_job(command: Command, flags: list[str], overrides: list[str], number: int) -> None:
+def _compose(command: Command, flags: list[str], overrides: list[str], number: int) -> SweepConfig:
     """Compose and check one job of a multirun; raises what is wrong with it."""
     from sweeps.schema import load
 
-    mistakes: list[Exception] = []
+    found: list[SweepConfig | Exception] = []
 
     def check(cfg: DictConfig) -> None:
         # Raised inside, Hydra would print a line of its own.
         try:
-            command.check(load(cfg, overrides=overrides, job_number=number, folder=command.folder))
+            config = load(cfg, overrides=overrides, job_number=number, folder=command.folder)
+            command.check(config)
+            found.append(config)
         except Exception as mistake:
-            mistakes.append(mistake)
+            found.append(mistake)
 
     _hydra(flags, overrides, check)
-    if mistakes:
-        raise mistakes[0]
+    if isinstance(found[0], Exception):
+        raise found[0]
+    return found[0]
 
 
 class _Task:
     """The function that Hydra calls for each job; keeps the worst exit code."""
 
-    def __init__(self, command: Command, num_jobs: int) -> None:
+    def __init__(self, command: Command, labels: list[str]) -> None:
         self.command = command
-        self.num_jobs = num_jobs
+        self.labels = labels
         self.worst = 0
 
     def __call__(self, cfg: DictConfig) -> None:
@@ -210,7 +224,7 @@ class _Task:
         except Exception as error:
             code = _report(error)
         self.worst = max(self.worst, code)
-        if code == EXIT_INTERRUPTED:
+        if code in (EXIT_INTERRUPTED, EXIT_TERMINATED):  # the other jobs of a multirun are not started
             raise SystemExit(code)
 
     def _start(self, cfg: DictConfig) -> int:
@@ -225,7 +239,8 @@ class _Task:
         config = load(cfg, overrides=overrides, job_number=number, folder=self.command.folder)
         self.command.check(config)
         if number is not None:
-            print(f"[{number + 1}/{self.num_jobs or '?'}] {' '.join(overrides)}", flush=True)
+            label = self.labels[number] if self.labels else " ".join(overrides)
+            print(f"[{number + 1}/{len(self.labels) or '?'}] {label}", flush=True)
         return self.command.start(config, overrides)
 
 
@@ -234,8 +249,10 @@ def _hydra(flags: Sequence[str], overrides: Sequence[str], task: Callable[[DictC
     import hydra
     from hydra.core.global_hydra import GlobalHydra
 
+    from sweeps.messages import MISSING_FOLDER
     from sweeps.schema import register_schemas
 
+    warnings.filterwarnings("error", message=MISSING_FOLDER)
     register_schemas()
     GlobalHydra.instance().clear()
     arguments, full_error = sys.argv, os.environ.get("HYDRA_FULL_ERROR")

@@ -16,6 +16,8 @@ from sweeps.schema import SECTIONS
 
 # Trees whose keys are free: any key may be added.
 FREE_TREES = ("search_space", "environment.env_config")
+# More names than this are not listed in a message.
+FEW = 12
 # What other tools call it; the closest text alone would not find these.
 SYNONYMS = {
     "learning_rate": "algorithm.lr",
@@ -140,7 +142,7 @@ def unknown_key_error(key: str, known: Iterable[str] | None = None, *, where: st
     siblings = sorted(name for name in names if name.rpartition(".")[0] == key.rpartition(".")[0])
     if guess is not None:
         cure = f"did you mean {guess}?"
-    elif siblings:
+    elif 0 < len(siblings) <= FEW:
         cure = f"known are {', '.join(siblings)}."
     else:
         cure = f"--cfg {'hydra' if key.startswith('hydra.') else 'job'} shows every key."

@@ -30,7 +30,9 @@ NOISE = (
     "Error merging",
 )
 # What people can cause by their configuration; everything else is a bug.
-CONFIGURATION_ERRORS = (HydraException, OmegaConfBaseException, yaml.YAMLError)
+CONFIGURATION_ERRORS = (HydraException, OmegaConfBaseException, yaml.YAMLError, UserWarning)
+# Hydra only warns, with the place in its own code, when a folder of hydra.searchpath does not exist.
+MISSING_FOLDER = r"provider=hydra\.searchpath.*, path=(?P<path>.*) is not available"
 
 
 def translate(error: Exception) -> ConfigError:
@@ -39,6 +41,9 @@ def translate(error: Exception) -> ConfigError:
         return error
     if isinstance(error, MissingConfigException):
         return _missing_config(error)
+    folder = re.match(MISSING_FOLDER, str(error))
+    if folder is not None:
+        return ConfigError(f"hydra.searchpath names a folder that does not exist: {folder['path']}.")
     chain = _chain(error)
     inner = next((link for link in chain if isinstance(link, OmegaConfBaseException)), None)
     if inner is not None:

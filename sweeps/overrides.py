@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import itertools
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -174,4 +175,7 @@ def _checked(key: Key, value: Any, text: str) -> str:
     if isinstance(value, str) and "${" in value:  # an interpolation: its value is known after composition
         return text
     checked = key.check(value)
-    return str(checked) if key.is_integer and checked is not None else text
+    if key.is_integer and checked is not None:  # 1e6 is written as the whole number it is
+        return str(checked)
+    # OmegaConf refuses whole numbers inside a list of floats.
+    return json.dumps(checked) if isinstance(checked, list) and checked != [] else text

@@ -12,7 +12,6 @@ from actorlearner.settings import settings_from_dict
 
 if TYPE_CHECKING:
     from actorlearner.envs.spec import EnvironmentSpec
-
     from actorlearner.settings import Settings
     from sweeps.schema import SweepConfig
 
@@ -68,7 +67,7 @@ def preflight(config: SweepConfig, nodes: Sequence[Bundle] | None = None) -> Pre
         nodes = [{"CPU": float(machine.num_cpus), "GPU": float(machine.num_gpus)}]
     elif nodes:
         most = [max(node.get(kind, 0.0) for node in nodes) for kind in ("CPU", "GPU")]
-        machine = Machine(num_cpus=int(most[0]), num_gpus=int(most[1]))
+        machine = Machine(num_cpus=most[0], num_gpus=most[1])
     settings = resolve_resources(settings_from_dict(config.engine_config()), spec, machine)
     bundles = trial_bundles(settings)
     if nodes is None:
@@ -82,12 +81,16 @@ def check_bundles(bundles: Sequence[Bundle], nodes: Sequence[Bundle], strategy: 
     """Raise ResourceError unless one trial's bundles fit the (empty) nodes."""
     if place(bundles, nodes, strategy) is not None:
         return
+    needed, available = _total(bundles), _total(nodes)
+    short = [kind for kind in needed if needed[kind] > available.get(kind, 0.0) + TOLERANCE]
+    kinds = short or list(needed)
     where = "this machine has" if len(nodes) == 1 else f"the cluster's {len(nodes)} nodes have"
-    spread = f" under resources.placement_strategy={strategy}" if strategy.startswith("STRICT") else ""
-    largest = "" if len(nodes) == 1 else f" (largest node: {_amounts(_largest(nodes))})"
-    count = "1 bundle" if len(bundles) == 1 else f"{len(bundles)} bundles"
+    rule = f" (resources.placement_strategy={strategy})" if strategy.startswith("STRICT") else ""
+    parts = "" if short else f", one bundle at most {_amounts(_largest(bundles), kinds)}{rule}"
+    nodes_text = "" if short else f", the largest node {_amounts(_largest(nodes), kinds)}"
     raise ResourceError(
-        f"One trial needs {_amounts(_total(bundles))} ({count}){spread}, but {where} {_amounts(_total(nodes))}{largest}. Lower {_cure(bundles, nodes)}.",
+        f"One trial needs {_amounts(needed, kinds)}{parts}, but {where} {_amounts(available, kinds)}{nodes_text}. "
+        f"Lower {_cure(kinds, len(bundles))}.",
         key="resources",
         value=list(bundles),
     )
@@ -138,15 +141,13 @@ def _largest(nodes: Sequence[Bundle]) -> Bundle:
     return max(nodes, key=lambda node: (node.get("GPU", 0.0), node.get("CPU", 0.0)))
 
 
-def _amounts(amounts: Bundle) -> str:
-    shown = {"CPU": 0.0, "GPU": 0.0, **amounts}
-    return ", ".join(f"{amount:g} {name}{'s' if amount != 1 else ''}" for name, amount in shown.items())
+def _amounts(amounts: Bundle, kinds: Sequence[str]) -> str:
+    counted = [(kind, amounts.get(kind, 0.0)) for kind in kinds]
+    return " and ".join(f"{amount:g} {kind}{'s' if amount != 1 else ''}" for kind, amount in counted)
 
 
-def _cure(bundles: Sequence[Bundle], nodes: Sequence[Bundle]) -> str:
-    keys = []
-    if _total(bundles).get("GPU", 0.0) > _total(nodes).get("GPU", 0.0):
-        keys.append("resources.num_gpus")
-    if len(bundles) > 1:
-        keys += ["resources.num_workers", "resources.num_cpus_per_worker"]
-    return ", ".join([*keys, "resources.num_cpus_for_driver"][:3])
+def _cure(kinds: Sequence[str], num_bundles: int) -> str:
+    if list(kinds) == ["GPU"]:
+        return "resources.num_gpus"
+    keys = ["resources.num_workers", "resources.num_cpus_per_worker"] if num_bundles > 1 else []
+    return " or ".join([*keys, "resources.num_cpus_for_driver"])

@@ -40,8 +40,7 @@ lag behind are stopped early. The best configuration is written as a YAML file t
         ("python -m sweeps.run +experiment=atari environment.id=ALE/Breakout-v5", "20 trials on an Atari game"),
         (
             "python -m sweeps.run environment=acrobot algorithm.gamma=0.99 'algorithm.lr=tag(log,interval(1e-4,1e-2))'",
-            "gamma is fixed, the learning rate is searched between these bounds (included); also choice(a,b) and "
-            "range(low,high,step)",
+            "gamma is fixed, lr is searched between these bounds (included); choice(a,b) and range(low,high,step) too",
         ),
         (
             "python -m sweeps.run -m environment=cartpole,acrobot search.num_trials=4",

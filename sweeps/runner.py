@@ -174,11 +174,10 @@ class _Sweep:
             algorithm_class(self.config.algorithm.name),
             param_space=self.plan.engine_config,
             tune_config=TuneConfig(
-                metric=sweep.objective.metric,
-                mode=sweep.objective.mode.value,
+                # No metric here: Tune would end the whole sweep at the first result that lacks it.
                 search_alg=searcher,
                 scheduler=self._scheduler(searcher),
-                num_samples=self.config.search.num_trials,
+                num_samples=-1,  # the searcher counts
                 max_concurrent_trials=self.plan.concurrency,
                 reuse_actors=True,
                 trial_name_creator=names,

@@ -219,7 +219,8 @@ def load(
     Args:
         cfg: what Hydra composed, without its own ``hydra`` node.
         overrides: the command line's overrides; a plain value takes its key out of the search space.
-        job_number: number of the job in a multirun; appended to an explicit ``sweep.name``.
+        job_number: number of the job in a multirun; appended to an explicit ``sweep.name``, a folder inside an
+            explicit ``sweep.dir``.
         folder: ``sweeps`` or ``training``, the folder under ``outputs`` for a ``sweep.dir`` of null.
 
     Raises:
@@ -244,8 +245,9 @@ def _resolve(config: SweepConfig, job_number: int | None, folder: str) -> None:
     sweep, algorithm, budget = config.sweep, config.algorithm, config.sweep.budget
     if algorithm.min_sample_timesteps_per_iteration == 0:
         algorithm.min_sample_timesteps_per_iteration = math.ceil(budget.env_steps_per_trial / budget.results_per_trial)
-    if sweep.name is not None and job_number is not None:
-        sweep.name = f"{sweep.name}-{job_number}"
+    if job_number is not None:
+        sweep.name = f"{sweep.name}-{job_number}" if sweep.name is not None else None
+        sweep.dir = str(Path(sweep.dir) / str(job_number)) if sweep.dir is not None else None
     base = default_name(algorithm.name, config.environment.id)
     sweep.name, sweep.dir = resolve_directory(sweep.name, sweep.dir, base, folder)
     if config.tracking.uri is None:

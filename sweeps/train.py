@@ -61,7 +61,7 @@ def start(config: SweepConfig, overrides: list[str]) -> int:
         return 0
     from sweeps.training import run_training
 
-    return run_training(config)
+    return run_training(config, overrides)
 
 
 def main() -> int:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omegaconf import OmegaConf
@@ -91,6 +93,9 @@ def to_yaml(config: Mapping[str, Any]) -> str:
 
 def error_line(trial: Trial) -> str:
     """Return the last line of a trial's error, which names its type and message."""
-    error = trial.get_error()
-    lines = [line for line in str(error or "").strip().splitlines() if line.strip()]
+    # The local file: trial.get_error() reads the storage, where the file arrives only after the callbacks.
+    text = ""
+    with contextlib.suppress(OSError, TypeError):
+        text = Path(trial.error_file).read_text(errors="replace")
+    lines = [line for line in text.splitlines() if line.strip()]
     return lines[-1].strip() if lines else "unknown error"

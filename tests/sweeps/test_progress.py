@@ -30,7 +30,12 @@ def test_durations_read_like_people_say_them():
 
 
 def test_numbers_have_four_digits_and_nan_is_a_dash():
-    assert [number(value) for value in (0.123456, 487.25, 12345.6, float("nan"))] == ["0.1235", "487.2", "12,345.6", "-"]
+    assert [number(value) for value in (0.123456, 487.25, 12345.6, float("nan"))] == [
+        "0.1235",
+        "487.2",
+        "12,345.6",
+        "-",
+    ]
 
 
 def test_values_are_named_by_their_last_part():

@@ -121,7 +121,7 @@ class TestSuggest:
                 config = searcher.suggest(str(number))
                 history.append(config)
                 searcher.on_trial_complete(str(number), result(BUDGET, -math.log(config["algorithm"]["lr"])))
-                if name == "two":  # what Tune's snapshots do must change nothing
+                if name == "two" and number in (2, 6):  # what Tune's snapshots do must change nothing
                     searcher = cloudpickle.loads(cloudpickle.dumps(searcher))
             histories.append(history)
         assert histories[0] == histories[1]

@@ -18,6 +18,7 @@ from sweeps.schedulers import make_scheduler
 from sweeps.search import FAIL_REASON, RAY_TRIAL_ID, SEED, OptunaSearcher
 from sweeps.study import study_url
 
+pytestmark = pytest.mark.slow
 METRIC = "episode_return_mean"
 BUDGET = 1000
 SEED_OF_SWEEP = 40

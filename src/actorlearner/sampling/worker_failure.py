@@ -37,7 +37,7 @@ def worker_error(worker: object, doing: str, error: BaseException) -> WorkerErro
     """
     if isinstance(error, GetTimeoutError):
         failure = WorkerError(f"{worker} did not answer while {doing}: {error} {SLOW_ADVICE}")
-    elif isinstance(error, (RayActorError, OutOfMemoryError)):
+    elif isinstance(error, OutOfMemoryError) or (isinstance(error, RayActorError) and not error.actor_init_failed):
         failure = WorkerError(f"{worker} died while {doing}: {_death(error)} {MEMORY_ADVICE}")
     else:
         trace = _trace(error)
@@ -61,4 +61,5 @@ def _trace(error: BaseException) -> str:
 
 def _death(error: BaseException) -> str:
     last = _ANSI.sub("", str(error)).strip().splitlines()[-1]
-    return last.split(" Some common causes")[0].rstrip(".") + "."
+    detail = last.rpartition("Worker exit detail: ")[2].partition(" Some common causes")[0]
+    return detail.rstrip(".") + "."

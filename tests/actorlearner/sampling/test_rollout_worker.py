@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import subprocess
-import sys
 
 import faulty_environments
 import numpy as np
@@ -87,8 +85,3 @@ def test_closing_twice_is_harmless(worker):
     worker.start(remote_settings(), spec_of())
     worker.close()
     worker.close()
-
-
-def test_importing_the_remote_parts_starts_no_ray():
-    code = "import actorlearner.sampling.source, ray; raise SystemExit(ray.is_initialized())"
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 
@@ -141,3 +143,30 @@ def test_restarting_keeps_the_processes():
         assert_gone(pids)
     finally:
         workers.stop()
+
+
+DRIVER = """
+import ray, time
+from actorlearner.sampling.worker_set import WorkerSet
+from tiny_workers import TinyWorker
+from training import remote_settings
+assert not ray.is_initialized(), "importing must not start Ray"
+if __name__ == "__main__":
+    workers = WorkerSet(remote_settings(workers=2), None, worker_class=TinyWorker)
+    print(*ray.get([actor.ping.remote() for actor in workers.actors]), flush=True)
+    time.sleep(600)
+"""
+
+
+def test_starts_a_ray_where_none_runs_and_a_killed_driver_takes_its_workers_along(tmp_path):  # fault F5
+    (tmp_path / "driver.py").write_text(DRIVER)
+    paths = os.pathsep.join(path for path in sys.path if path)
+    command = [sys.executable, str(tmp_path / "driver.py")]
+    with subprocess.Popen(command, env={**os.environ, "PYTHONPATH": paths}, stdout=subprocess.PIPE) as driver:
+        try:
+            pids = [int(pid) for pid in driver.stdout.readline().split()]
+            assert len(pids) == 2
+            assert all(is_running(pid) for pid in pids)
+        finally:
+            driver.kill()
+    assert_gone(pids, seconds=20.0)

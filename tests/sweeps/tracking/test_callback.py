@@ -1,0 +1,95 @@
+"""The callback inside a real Tune run: completed, pruned and failed trials."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+import ray
+from mlflow import MlflowClient
+from ray import tune
+
+from sweeps.tracking.callback import MlflowCallback, env_steps
+
+
+class Toy(tune.Trainable):
+    """Reports 100 env steps per iteration; fails in setup or later when its configuration says so."""
+
+    def setup(self, config):
+        self.config, self.iterations = config, 0
+        if config["algorithm"]["fail"] == "setup":
+            raise ValueError("no such thing")
+
+    def step(self):
+        self.iterations += 1
+        steps = 100 * self.iterations
+        result = {"num_env_steps_sampled": steps, "done": steps >= self.config["algorithm"]["stop_at"]}
+        if self.iterations > 1:  # fault F27: no episode has ended before
+            result["episode_return_mean"] = float(steps)
+        return result
+
+    def save_checkpoint(self, directory):
+        pass
+
+    def load_checkpoint(self, checkpoint):
+        pass
+
+
+@pytest.fixture
+def ray_session(monkeypatch, tmp_path):
+    monkeypatch.setenv("RAY_AIR_NEW_OUTPUT", "0")
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    yield
+    ray.shutdown()
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("default")  # Ray's own
+def test_trials_of_a_tune_run_are_tracked(ray_session, make_tracker, uri, tmp_path):
+    tracker = make_tracker()
+    tracker.start_sweep("id-1", "toy")
+    callback = MlflowCallback(tracker, budget=400, metric="episode_return_mean")
+    cases = tune.grid_search(
+        [
+            {"lr": 0.1, "fail": "", "stop_at": 400},
+            {"lr": 0.2, "fail": "", "stop_at": 200},
+            {"lr": 0.3, "fail": "setup", "stop_at": 400},
+        ]
+    )
+    tuner = tune.Tuner(
+        Toy,
+        param_space={"algorithm": cases, "environment": {"id": "Toy-v0"}},
+        run_config=tune.RunConfig(storage_path=str(tmp_path / "ray"), callbacks=[callback], verbose=0),
+    )
+    tuner.fit()
+    tracker.end_sweep("completed", {})
+    assert tracker.close(30)
+    client = MlflowClient(uri)
+    runs = client.search_runs([client.get_experiment_by_name("sweeps").experiment_id])
+    by_name = {run.info.run_name: run for run in runs}
+    states = {name: (run.info.status, run.data.tags["status"]) for name, run in by_name.items()}
+    assert states == {
+        "toy": ("FINISHED", "completed"),
+        "trial-0000": ("FINISHED", "completed"),
+        "trial-0001": ("FINISHED", "pruned"),
+        "trial-0002": ("FAILED", "failed"),
+    }
+    assert by_name["trial-0002"].data.tags["error"] == "ValueError: no such thing"
+    first = by_name["trial-0000"]
+    assert first.data.params["algorithm.lr"] == "0.1"
+    assert first.data.params["environment.id"] == "Toy-v0"
+    history = client.get_metric_history(first.info.run_id, "episode/episode_return_mean")
+    assert [(point.step, point.value) for point in history] == [(200, 200.0), (300, 300.0), (400, 400.0)]
+    assert by_name["toy"].data.tags["best_trial"] == "trial-0000"
+    assert "Traceback" not in str(by_name["trial-0002"].data.tags)
+
+
+def test_a_snapshot_holds_no_thread_and_no_client(make_tracker):
+    callback = MlflowCallback(make_tracker(), budget=400, metric="episode_return_mean")
+    restored = pickle.loads(pickle.dumps(callback))
+    restored.on_trial_result(0, [], None, {"num_env_steps_sampled": 1})  # tracks nothing, raises nothing
+
+
+def test_env_steps_of_an_empty_result_are_zero():
+    assert env_steps({}) == 0
+    assert env_steps({"num_env_steps_sampled": None}) == 0
