@@ -46,7 +46,7 @@ format: $(VENV)/.test
 	@$(BIN)/ruff check --fix .
 
 bench: $(VENV)/.run
-	@$(BIN)/python -m benchmarks.engine $(ARGS)
+	@$(BIN)/python -m benchmarks.floors $(ARGS)
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .coverage

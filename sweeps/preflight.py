@@ -77,6 +77,15 @@ def preflight(config: SweepConfig, nodes: Sequence[Bundle] | None = None) -> Pre
     return Preflight(spec, settings, bundles, count_trials(bundles, nodes, strategy))
 
 
+def check_tracking(config: SweepConfig) -> None:
+    """Raise ConfigError unless the tracking store answers (within 10 s); creates nothing."""
+    from sweeps.tracking import check_store
+
+    if config.tracking.enabled:
+        assert config.tracking.uri is not None
+        check_store(config.tracking.uri)
+
+
 def check_bundles(bundles: Sequence[Bundle], nodes: Sequence[Bundle], strategy: str = "PACK") -> None:
     """Raise ResourceError unless one trial's bundles fit the (empty) nodes."""
     if place(bundles, nodes, strategy) is not None:

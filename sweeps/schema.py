@@ -33,6 +33,7 @@ from actorlearner.settings import (
 )
 from sweeps.fixed import remove_fixed
 from sweeps.naming import default_name, resolve_directory
+from sweeps.tracking.uri import resolve_uri
 
 ENGINE_SECTIONS = ("algorithm", "environment", "model", "resources")
 
@@ -250,8 +251,7 @@ def _resolve(config: SweepConfig, job_number: int | None, folder: str) -> None:
         sweep.dir = str(Path(sweep.dir) / str(job_number)) if sweep.dir is not None else None
     base = default_name(algorithm.name, config.environment.id)
     sweep.name, sweep.dir = resolve_directory(sweep.name, sweep.dir, base, folder)
-    if config.tracking.uri is None:
-        config.tracking.uri = f"sqlite:///{Path.cwd() / 'outputs' / 'mlflow.db'}"
+    config.tracking.uri = resolve_uri(config.tracking.uri)
 
 
 def _mapping(name: str, value: Any) -> dict[str, Any]:

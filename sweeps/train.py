@@ -46,10 +46,12 @@ HELP = CommandHelp(
 
 
 def check(config: SweepConfig) -> None:
-    """Check what can be known before anything starts: environment and resources."""
-    from sweeps.preflight import preflight
+    """Check what can be known before anything starts: environment, resources and tracking."""
+    from sweeps.preflight import check_tracking, preflight
 
     preflight(config)
+    if not config.sweep.dry_run:
+        check_tracking(config)
 
 
 def start(config: SweepConfig, overrides: list[str]) -> int:

@@ -91,7 +91,7 @@ def test_each_trial_has_its_metrics_over_env_steps_and_its_yaml(
     client = mlflow.MlflowClient(f"sqlite:///{folder}/outputs/mlflow.db")
     _, children = children_of(folder, "mine")
     for child in children:
-        steps = [point.step for point in client.get_metric_history(child.info.run_id, "train/episode_return_mean")]
+        steps = [point.step for point in client.get_metric_history(child.info.run_id, "episode/episode_return_mean")]
         assert steps == sorted(steps)
         assert steps[-1] >= 5000
         assert "config.yaml" in [artifact.path for artifact in client.list_artifacts(child.info.run_id)]
