@@ -16,6 +16,16 @@ if TYPE_CHECKING:
     from sweeps.schema import SweepConfig
 
 
+# Lines in a file or a pipe are not folded.
+PLAIN_WIDTH = 200
+
+
+def make_console() -> Console:
+    """Return the console of a command: as wide as the terminal, and wide where there is none."""
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=PLAIN_WIDTH)
+
+
 def print_head(console: Console, config: SweepConfig, plan: Plan) -> None:
     """Say what is searched, with which budget, and where everything goes."""
     settings, budget = plan.found.settings, config.sweep.budget.env_steps_per_trial

@@ -15,7 +15,7 @@ _NOISY = ("ray", "ray.tune", "ray.train", "ray.data", "optuna", "mlflow", "alemb
 @contextmanager
 def log_to_file(path: Path, level: int = logging.INFO) -> Iterator[None]:
     """Log to ``path`` while the context lasts; Python's warnings go there, too."""
-    handler = logging.FileHandler(path, encoding="utf-8", delay=True)
+    handler = logging.FileHandler(path, encoding="utf-8")
     handler.setFormatter(logging.Formatter(_FORMAT))
     root = logging.getLogger()
     kept_root = root.handlers[:], root.level

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
 
 from ray.tune import Callback
 
+from sweeps.progress import describe
 from sweeps.records import SweepRecords, TrialRecord, TrialStatus, lookup
 
 if TYPE_CHECKING:
@@ -13,6 +15,8 @@ if TYPE_CHECKING:
     from ray.tune.experiment import Trial
 
     from sweeps.progress import Progress
+
+_LOGGER = logging.getLogger(__name__)
 
 
 class SweepObserver(Callback):
@@ -72,6 +76,7 @@ class SweepObserver(Callback):
 
     def _finish(self, trial: Trial, status: TrialStatus, reason: str | None) -> None:
         self.records.finish(trial.trial_id, status, reason)
+        _LOGGER.info(describe(self._record(trial), self.records.metric))
         self.progress.finished(trial.trial_id)
 
     def _record(self, trial: Trial) -> TrialRecord:

@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-
-from sweeps.announce import print_head, print_next_steps
+from sweeps.announce import make_console, print_head, print_next_steps
 from sweeps.directory import SweepDirectory
 from sweeps.log import log_to_file
 from sweeps.outcome import EXIT_FAILED, EXIT_OK, exit_code_of_signal
@@ -91,7 +89,7 @@ class _Sweep:
         self.config = config
         self.plan = plan
         self.directory = directory
-        self.console = Console(highlight=False)
+        self.console = make_console()
         self.name = str(sweep.name)
         self.budget = sweep.budget.env_steps_per_trial
         self.stop = StopRequest(self.budget)

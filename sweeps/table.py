@@ -11,6 +11,7 @@ from sweeps.progress import number, sparkline, values
 from sweeps.records import SweepRecords, TrialRecord, TrialStatus
 
 SHOWN_TRIALS = 20
+_HEAD = ("trial", "state", "score", "env steps", "curve")
 _GAP = 2
 _STYLES = {
     TrialStatus.completed: "green",
@@ -28,18 +29,24 @@ def trials_table(records: SweepRecords, width: int) -> Table:
         width: columns of the screen; where a column per varied key does not fit, the values share one.
     """
     ranked = records.ranked()[:SHOWN_TRIALS]
-    head = ["trial", "state", "score", "env steps", "curve"]
+    head = list(_HEAD)
     fixed = [_fixed_cells(record) for record in ranked]
     keys = list(ranked[0].params) if ranked else []
     varied = [[_value(value) for value in record.params.values()] for record in ranked]
     names = [key.rpartition(".")[2] for key in keys]
-    if _needed([head + names, *(left + right for left, right in zip(fixed, varied, strict=True))]) > width:
+    # A long name can break after each underscore, so that it needs no wide column.
+    broken = [name.replace("_", "_ ") for name in names]
+    for title in (names, broken):
+        if _needed([head + title, *(left + right for left, right in zip(fixed, varied, strict=True))]) <= width:
+            names = title
+            break
+    else:
         names, varied = ["values"], [[values(record.params)] for record in ranked]
     table = Table(box=None, padding=(0, _GAP, 0, 0), header_style="bold", pad_edge=False)
     for name in head:
         table.add_column(name, justify="right" if name in ("trial", "score", "env steps") else "left", no_wrap=True)
     for name in names:
-        table.add_column(name, justify="left" if name == "values" else "right", overflow="fold")
+        table.add_column(name, justify="left" if name == "values" else "right", vertical="bottom", overflow="fold")
     best = records.best()
     for record, left, right in zip(ranked, fixed, varied, strict=True):
         state = Text(left[1], style=_STYLES.get(record.status, ""))
@@ -53,8 +60,9 @@ def _fixed_cells(record: TrialRecord) -> list[str]:
 
 
 def _needed(rows: list[list[str]]) -> int:
-    columns = zip(*rows, strict=True)
-    return sum(max(len(cell) for cell in column) + _GAP for column in columns)
+    head, *body = rows
+    words = [name if name in _HEAD else max(name.split(), key=len) for name in head]
+    return sum(max(len(cell) for cell in column) + _GAP for column in zip(words, *body, strict=True))
 
 
 def _value(value: Any) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
+from sweeps.announce import make_console
 from sweeps.directory import SweepDirectory
 from sweeps.log import log_to_file
 from sweeps.outcome import EXIT_FAILED, EXIT_OK, exit_code_of_signal
@@ -56,7 +57,7 @@ class _Training:
         self.config = config
         self.found = found
         self.directory = directory
-        self.console = Console(highlight=False, soft_wrap=True)
+        self.console = make_console()
         self.budget = config.sweep.budget.env_steps_per_trial
         self.metric = config.sweep.objective.metric
         self.stop = StopRequest(self.budget)
