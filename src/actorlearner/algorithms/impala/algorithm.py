@@ -10,6 +10,7 @@ from torch import Tensor
 from actorlearner.algorithm import Algorithm
 from actorlearner.algorithms.impala.config import ImpalaSettings
 from actorlearner.algorithms.impala.loss import LossConstants, impala_loss
+from actorlearner.exceptions import ConfigError
 from actorlearner.learning.batcher import Batcher
 from actorlearner.learning.learner import Learner, LearnerOptions, TensorBatch
 from actorlearner.learning.learner_thread import LearnerThread
@@ -44,7 +45,14 @@ class Impala(Algorithm):
     def build_learner(self) -> Learner:
         """Make model, optimizer and loss."""
         settings = cast(ImpalaSettings, self.settings.algorithm)
-        device = torch.device("cuda" if self.settings.resources.num_gpus else "cpu")
+        num_gpus = self.settings.resources.num_gpus
+        if num_gpus and not torch.cuda.is_available():
+            raise ConfigError(
+                f"resources.num_gpus={num_gpus:g} asks for a GPU, and torch finds none here: set resources.num_gpus=0.",
+                key="resources.num_gpus",
+                value=num_gpus,
+            )
+        device = torch.device("cuda" if num_gpus else "cpu")
         model = build_model(
             self.spec.observation_space, self.spec.action_space, self.settings.model, self.settings.resources.precision
         ).to(device)
