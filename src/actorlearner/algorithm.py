@@ -199,9 +199,10 @@ class Algorithm(ray.tune.Trainable):
 
     def cleanup(self) -> None:
         """Stop the learner, the workers and the environments."""
-        for part in (getattr(self, "_runner", None), getattr(self, "_source", None)):
-            if part is not None:
-                part.stop()
+        with contextlib.ExitStack() as stack:  # one that fails to stop must not keep the other running
+            for name in ("_source", "_runner"):
+                if hasattr(self, name):
+                    stack.callback(getattr(self, name).stop)
 
     @classmethod
     def default_resource_request(cls, config: dict[str, Any]) -> Any:
@@ -252,7 +253,8 @@ class Algorithm(ray.tune.Trainable):
 
     def _resolve(self, config: Mapping[str, Any]) -> Settings:
         settings = settings_from_dict(config)
-        self.spec = probe_environment(settings.environment)
+        if not hasattr(self, "settings") or settings.environment != self.settings.environment:
+            self.spec = probe_environment(settings.environment)
         return resolve_resources(settings, self.spec, trial_machine())
 
     def _start(self, settings: Settings, previous: FragmentSource | None = None) -> None:

@@ -38,7 +38,7 @@ def write_checkpoint(directory: str | os.PathLike[str], tensors: Mapping[str, Te
     Args:
         directory: made if it does not exist.
         tensors: by name; copied.
-        state: data that JSON can hold.
+        state: data that JSON can hold; anything else becomes its text.
 
     Raises:
         OSError: no permission or no space; an older checkpoint in the directory stays whole.
@@ -47,6 +47,7 @@ def write_checkpoint(directory: str | os.PathLike[str], tensors: Mapping[str, Te
     folder.mkdir(parents=True, exist_ok=True)
     payload = save({name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()})
     digest = hashlib.sha256(payload).hexdigest()
+    state = json.loads(json.dumps(state, default=str))
     name = _TENSORS.format(digest=digest[:16])
     manifest = {
         "format": FORMAT,

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from actorlearner.algorithm import Algorithm
 from actorlearner.algorithms.impala.algorithm import Impala
@@ -263,6 +264,14 @@ def test_resources_are_asked_for_by_bundle() -> None:  # spec A16
     remote["resources"] = {"num_workers": 2, "num_cpus_per_worker": 0.5, "num_cpus_for_driver": 1}
     assert Impala.default_resource_request(remote).bundles == [{"CPU": 1}, {"CPU": 0.5}, {"CPU": 0.5}]
     assert "resources.num_workers" in Impala.resource_help(config())
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
+def test_a_gpu_that_is_not_there_is_refused() -> None:  # spec A17
+    wanted = config()
+    wanted["resources"]["num_gpus"] = 1
+    with pytest.raises(ConfigError, match=r"resources\.num_gpus=1 asks for a GPU"):
+        Impala(config=wanted)
 
 
 def test_an_unknown_log_level_is_refused() -> None:  # spec A24

@@ -30,6 +30,11 @@ def test_what_is_written_is_read(folder: Path) -> None:  # spec A15
     assert len(list(folder.iterdir())) == 2
 
 
+def test_what_json_cannot_hold_is_written_as_text(tmp_path: Path) -> None:
+    write_checkpoint(tmp_path, {}, {"env_config": {"path": Path("x"), "size": (1, 2)}})
+    assert read_checkpoint(tmp_path).state == {"env_config": {"path": "x", "size": [1, 2]}}
+
+
 def test_a_truncated_or_corrupted_tensor_file_is_refused(folder: Path) -> None:
     path = tensor_file(folder)
     whole = path.read_bytes()

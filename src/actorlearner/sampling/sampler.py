@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -24,6 +24,25 @@ def worker_seed(seed: int, worker_index: int) -> int:
     workers, and neighbouring seeds, the same sub-environments (fault F23): the two numbers are hashed instead.
     """
     return int(np.random.SeedSequence([seed, worker_index]).generate_state(1)[0] & 0x7FFF_FFFF)
+
+
+class _Rows(NamedTuple):
+    """A fragment's arrays under construction; shapes as in ``Fragment``."""
+
+    observations: NDArray[Any]
+    actions: NDArray[np.int64]
+    rewards: NDArray[np.float32]
+    terminated: NDArray[np.bool_]
+    truncated: NDArray[np.bool_]
+    valid: NDArray[np.bool_]
+
+    @classmethod
+    def allocate(cls, steps: int, first: NDArray[Any]) -> _Rows:
+        """Return uninitialised arrays for ``steps`` steps after the observations ``first`` [B, ...]."""
+        shape = (steps, len(first))
+        flags = (np.empty(shape, np.bool_) for _ in range(3))
+        observations = np.empty((steps + 1, *first.shape), first.dtype)
+        return cls(observations, np.empty(shape, np.int64), np.empty(shape, np.float32), *flags)
 
 
 class Sampler:
@@ -86,47 +105,18 @@ class Sampler:
         Raises:
             NonFiniteError: the policy's logits became NaN or infinite.
         """
-        steps, width = self._steps, self._num_envs
-        first = self._observations
-        observations = np.empty((steps + 1, *first.shape), first.dtype)
-        actions = np.empty((steps, width), np.int64)
-        rewards = np.empty((steps, width), np.float32)
-        terminated, truncated, valid = np.empty((3, steps, width), np.bool_)
+        rows = _Rows.allocate(self._steps, self._observations)
         finals: dict[tuple[int, int], NDArray[Any]] = {}
         with torch.inference_mode():
-            noise: Tensor | None = None
-            for step in range(steps):
-                observations[step] = self._observations
-                logits = self._model.policy_logits(torch.from_numpy(observations[step]))
-                if noise is None:
-                    noise = self._gumbel_noise(logits.shape[-1])
-                    all_logits = torch.empty_like(noise)
-                all_logits[step] = logits
-                # Adding Gumbel noise and taking the largest is a draw from the softmax.
-                torch.argmax(noise[step].add_(logits), -1, out=torch.from_numpy(actions[step]))
-                outcome = self._environment.step(actions[step])
-                self._observations = outcome.observations
-                rewards[step] = outcome.rewards
-                terminated[step] = outcome.terminated
-                truncated[step] = outcome.truncated
-                valid[step] = outcome.valid
-                if outcome.final_observations:
-                    for index, final in outcome.final_observations.items():
-                        if outcome.truncated[index] and not outcome.terminated[index]:
-                            finals[step, index] = final
-            observations[steps] = self._observations
-            log_probs = self._log_probs(all_logits, actions)
+            logits = self._fill(rows, finals)
+            log_probs = self._log_probs(logits, rows.actions)
+        shape, dtype = rows.observations.shape[2:], rows.observations.dtype
         return Fragment(
-            observations=observations,
-            actions=actions,
+            **rows._asdict(),
             behaviour_log_probs=log_probs,
-            rewards=rewards,
-            terminated=terminated,
-            truncated=truncated,
-            valid=valid,
             final_index=np.array(list(finals), np.int64).reshape(-1, 2),
-            final_observations=np.array(list(finals.values()), first.dtype).reshape(-1, *first.shape[1:]),
-            episodes=self._finished_episodes(rewards, terminated | truncated, valid),
+            final_observations=np.array(list(finals.values()), dtype).reshape(-1, *shape),
+            episodes=self._finished_episodes(rows.rewards, rows.terminated | rows.truncated, rows.valid),
             weights_version=self._weights_version,
             worker_index=self._worker_index,
         )
@@ -135,8 +125,30 @@ class Sampler:
         """Close the environment."""
         self._environment.close()
 
-    def _gumbel_noise(self, num_actions: int) -> Tensor:
-        noise = torch.empty(self._steps, self._num_envs, num_actions)
+    def _fill(self, rows: _Rows, finals: dict[tuple[int, int], NDArray[Any]]) -> Tensor:
+        """Step the environment, write into ``rows`` and ``finals``; return the logits [T, B, A]."""
+        noise = self._gumbel_noise()
+        all_logits = torch.empty_like(noise)
+        for step in range(self._steps):
+            rows.observations[step] = self._observations
+            actions = rows.actions[step]
+            logits = self._model.policy_logits(torch.from_numpy(rows.observations[step]))
+            all_logits[step] = logits
+            # Adding Gumbel noise and taking the largest is a draw from the softmax.
+            torch.argmax(noise[step].add_(logits), -1, out=torch.from_numpy(actions))
+            outcome = self._environment.step(actions)
+            self._observations = outcome.observations
+            rows.rewards[step] = outcome.rewards
+            rows.terminated[step] = outcome.terminated
+            rows.truncated[step] = outcome.truncated
+            rows.valid[step] = outcome.valid
+            for index, final in outcome.final_observations.items():
+                finals[step, index] = final
+        rows.observations[self._steps] = self._observations
+        return all_logits
+
+    def _gumbel_noise(self) -> Tensor:
+        noise = torch.empty(self._steps, self._num_envs, int(self._spec.action_space.n))
         tiny = torch.finfo(torch.float32).tiny
         return noise.exponential_(generator=self._generator).clamp_(min=tiny).log_().neg_()
 

@@ -9,7 +9,8 @@ from torch import Tensor
 
 from actorlearner.algorithm import Algorithm
 from actorlearner.algorithms.impala.config import ImpalaSettings
-from actorlearner.algorithms.impala.loss import impala_loss
+from actorlearner.algorithms.impala.loss import LossConstants, impala_loss
+from actorlearner.exceptions import ConfigError
 from actorlearner.learning.batcher import Batcher
 from actorlearner.learning.learner import Learner, LearnerOptions, TensorBatch
 from actorlearner.learning.learner_thread import LearnerThread
@@ -44,7 +45,14 @@ class Impala(Algorithm):
     def build_learner(self) -> Learner:
         """Make model, optimizer and loss."""
         settings = cast(ImpalaSettings, self.settings.algorithm)
-        device = torch.device("cuda" if self.settings.resources.num_gpus else "cpu")
+        num_gpus = self.settings.resources.num_gpus
+        if num_gpus and not torch.cuda.is_available():
+            raise ConfigError(
+                f"resources.num_gpus={num_gpus:g} asks for a GPU, and torch finds none here: set resources.num_gpus=0.",
+                key="resources.num_gpus",
+                value=num_gpus,
+            )
+        device = torch.device("cuda" if num_gpus else "cpu")
         model = build_model(
             self.spec.observation_space, self.spec.action_space, self.settings.model, self.settings.resources.precision
         ).to(device)
@@ -159,14 +167,22 @@ class ConfiguredLoss:
     """``impala_loss`` with the configuration's constants filled in."""
 
     def __init__(self, settings: ImpalaSettings) -> None:
-        self._settings = settings
+        self._constants = LossConstants(
+            gamma=settings.gamma,
+            clip_rho_threshold=settings.vtrace_clip_rho_threshold,
+            clip_pg_rho_threshold=settings.vtrace_clip_pg_rho_threshold,
+            lambda_=settings.vtrace_lambda,
+            vf_loss_coeff=settings.vf_loss_coeff,
+            entropy_coeff=settings.entropy_coeff,
+            sum_over_steps=settings.loss_reduction is LossReduction.sum,
+        )
 
     def __call__(
         self, batch: TensorBatch, *, logits: Tensor, values: Tensor, next_values: Tensor, entropy_coeff: float
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """Return the total loss and its statistics; see ``learning.learner.Loss``."""
-        settings = self._settings
         loss = impala_loss(
+            self._constants._replace(entropy_coeff=entropy_coeff),
             logits=logits,
             values=values,
             next_values=next_values,
@@ -176,13 +192,6 @@ class ConfiguredLoss:
             terminated=batch.terminated,
             truncated=batch.truncated,
             valid=batch.valid,
-            gamma=settings.gamma,
-            clip_rho_threshold=settings.vtrace_clip_rho_threshold,
-            clip_pg_rho_threshold=settings.vtrace_clip_pg_rho_threshold,
-            lambda_=settings.vtrace_lambda,
-            vf_loss_coeff=settings.vf_loss_coeff,
-            entropy_coeff=entropy_coeff,
-            sum_over_steps=settings.loss_reduction is LossReduction.sum,
         )
         statistics = loss._asdict()
         return statistics.pop("total_loss"), statistics

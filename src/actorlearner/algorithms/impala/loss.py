@@ -11,7 +11,7 @@ from actorlearner.ops.vtrace import vtrace
 
 
 class ImpalaLoss(NamedTuple):
-    """Scalars, float32; only ``total_loss`` carries a gradient.
+    """Scalars, float32; only ``total_loss`` carries a gradient. Entropy and diagnostics are means, never sums.
 
     Attributes:
         total_loss: policy_loss + vf_loss_coeff * value_loss - entropy_coeff * entropy.
@@ -32,7 +32,30 @@ class ImpalaLoss(NamedTuple):
     explained_variance: Tensor
 
 
+class LossConstants(NamedTuple):
+    """Numbers in IMPALA's loss.
+
+    Attributes:
+        gamma: discount per env step.
+        clip_rho_threshold: clip of the ratio in the value target; the trace is clipped at 1 or at this, if smaller.
+        clip_pg_rho_threshold: clip of the ratio in the policy gradient.
+        lambda_: lambda of the trace.
+        vf_loss_coeff: weight of the value loss.
+        entropy_coeff: weight of the entropy bonus.
+        sum_over_steps: sum the losses over the valid steps (the paper) instead of averaging.
+    """
+
+    gamma: float
+    clip_rho_threshold: float
+    clip_pg_rho_threshold: float
+    lambda_: float
+    vf_loss_coeff: float
+    entropy_coeff: float
+    sum_over_steps: bool
+
+
 def impala_loss(
+    constants: LossConstants,
     *,
     logits: Tensor,
     values: Tensor,
@@ -43,17 +66,11 @@ def impala_loss(
     terminated: Tensor,
     truncated: Tensor,
     valid: Tensor,
-    gamma: float,
-    clip_rho_threshold: float,
-    clip_pg_rho_threshold: float,
-    lambda_: float,
-    vf_loss_coeff: float,
-    entropy_coeff: float,
-    sum_over_steps: bool,
 ) -> ImpalaLoss:
-    """Return IMPALA's loss over the valid steps (Espeholt et al. 2018, section 4.2).
+    """Return IMPALA's loss and diagnostics over the valid steps (Espeholt et al. 2018, section 4.2).
 
     Args:
+        constants: discount, clips and weights.
         logits: [T, B, A] float32, with gradient.
         values: [T, B] float32, with gradient.
         next_values: [T, B] float32, value of the same episode's successor; no gradient flows into it.
@@ -63,16 +80,6 @@ def impala_loss(
         terminated: [T, B] bool.
         truncated: [T, B] bool.
         valid: [T, B] bool; rows that are not valid enter no sum and no mean.
-        gamma: discount per env step.
-        clip_rho_threshold: clip of the ratio in the value target; the trace is clipped at 1 or at this, if smaller.
-        clip_pg_rho_threshold: clip of the ratio in the policy gradient.
-        lambda_: lambda of the trace.
-        vf_loss_coeff: weight of the value loss.
-        entropy_coeff: weight of the entropy bonus.
-        sum_over_steps: sum the losses over the valid steps (the paper) instead of averaging.
-
-    Returns:
-        The loss, its parts and diagnostics. ``entropy`` and the diagnostics are always means.
     """
     log_policy = torch.log_softmax(logits, dim=-1)
     log_probs = log_policy.gather(-1, actions.unsqueeze(-1)).squeeze(-1)
@@ -86,37 +93,35 @@ def impala_loss(
             terminated=terminated,
             truncated=truncated,
             valid=valid,
-            gamma=gamma,
-            clip_rho_threshold=clip_rho_threshold,
-            clip_c_threshold=min(1.0, clip_rho_threshold),
-            clip_pg_rho_threshold=clip_pg_rho_threshold,
-            lambda_=lambda_,
+            gamma=constants.gamma,
+            clip_rho_threshold=constants.clip_rho_threshold,
+            clip_pg_rho_threshold=constants.clip_pg_rho_threshold,
+            lambda_=constants.lambda_,
         )
         # Each step's weight: masked rows weigh nothing, and with a mean the others share one.
         mask = valid.to(torch.float32)
-        mean_weight = mask / mask.sum().clamp_(min=1.0)
-        weight = mask if sum_over_steps else mean_weight
-        weighted_advantages = advantages * weight
-    policy_loss = -(log_probs * weighted_advantages).sum()
+        share = mask / mask.sum().clamp_(min=1.0)
+        weight = mask if constants.sum_over_steps else share
+    policy_loss = -(log_probs * (advantages * weight)).sum()
     value_loss = 0.5 * ((values - targets).square() * weight).sum()
-    entropy_per_step = -(log_policy.exp() * log_policy).sum(-1)
-    entropy_total = (entropy_per_step * weight).sum()
-    total_loss = policy_loss + vf_loss_coeff * value_loss - entropy_coeff * entropy_total
+    entropies = -(log_policy.exp() * log_policy).sum(-1)
+    bonus = constants.entropy_coeff * (entropies * weight).sum()
+    total_loss = policy_loss + constants.vf_loss_coeff * value_loss - bonus
     with torch.no_grad():
         rhos = log_rhos.exp()
         return ImpalaLoss(
             total_loss=total_loss,
             policy_loss=policy_loss.detach(),
             value_loss=value_loss.detach(),
-            entropy=(entropy_per_step * mean_weight).sum() if sum_over_steps else entropy_total.detach(),
-            mean_rho=(rhos * mean_weight).sum(),
-            clipped_rho_fraction=((rhos > clip_rho_threshold) * mean_weight).sum(),
-            explained_variance=_explained_variance(values, targets, mean_weight),
+            entropy=(entropies * share).sum(),
+            mean_rho=(rhos * share).sum(),
+            clipped_rho_fraction=((rhos > constants.clip_rho_threshold) * share).sum(),
+            explained_variance=_explained_variance(values, targets, share),
         )
 
 
-def _explained_variance(values: Tensor, targets: Tensor, mean_weight: Tensor) -> Tensor:
+def _explained_variance(values: Tensor, targets: Tensor, share: Tensor) -> Tensor:
     residuals = targets - values
-    target_variance = ((targets - (targets * mean_weight).sum()).square() * mean_weight).sum()
-    residual_variance = ((residuals - (residuals * mean_weight).sum()).square() * mean_weight).sum()
+    target_variance = ((targets - (targets * share).sum()).square() * share).sum()
+    residual_variance = ((residuals - (residuals * share).sum()).square() * share).sum()
     return 1.0 - residual_variance / target_variance

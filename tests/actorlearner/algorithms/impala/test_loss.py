@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from actorlearner.algorithms.impala.loss import ImpalaLoss, impala_loss
+from actorlearner.algorithms.impala.loss import ImpalaLoss, LossConstants, impala_loss
 
 STEPS, WIDTH, ACTIONS = 5, 3, 4
 
@@ -43,7 +43,7 @@ def loss(tensors: dict[str, Any], **options: Any) -> ImpalaLoss:
         "entropy_coeff": 0.02,
         "sum_over_steps": False,
     }
-    return impala_loss(**tensors, **{**settings, **options})
+    return impala_loss(LossConstants(**{**settings, **options}), **tensors)
 
 
 def test_one_step_episodes_give_the_formula_by_hand() -> None:  # spec I2
