@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
     from sweeps.progress import Progress
 
+NO_SCORE = (
+    "no episode ended within the budget; raise sweep.budget.env_steps_per_trial or lower resources.num_envs_per_worker"
+)
 _LOGGER = logging.getLogger(__name__)
 
 
@@ -56,7 +59,7 @@ class SweepObserver(Callback):
         """Close it as completed or pruned."""
         self._record(trial)
         status = self.records.end_of(trial.trial_id)
-        reason = "no episode ended within the budget" if status is TrialStatus.failed else None
+        reason = NO_SCORE if status is TrialStatus.failed else None
         self._finish(trial, status, reason)
 
     def on_trial_error(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:

@@ -90,7 +90,7 @@ def test_the_atari_experiment():
     assert config.environment.id == "ALE/Breakout-v5"
     assert config.environment.reward_clipping.name == "clip"
     assert (config.search.num_trials, config.sweep.budget.env_steps_per_trial) == (20, 2_000_000)
-    assert config.algorithm.min_sample_timesteps_per_iteration == 4000
+    assert config.algorithm.min_sample_timesteps_per_iteration == 2000
     space = SearchSpace.from_config(config.search_space, config.engine_config())
     assert "algorithm.epsilon" in {dimension.key for dimension in space.dimensions}
     assert space.encode_default() is not None
