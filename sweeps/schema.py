@@ -33,7 +33,7 @@ from actorlearner.settings import (
 )
 from sweeps.fixed import remove_fixed
 from sweeps.naming import default_name, resolve_directory
-from sweeps.tracking.uri import resolve_uri
+from sweeps.tracking.uri import redact, resolve_uri
 
 ENGINE_SECTIONS = ("algorithm", "environment", "model", "resources")
 
@@ -186,9 +186,11 @@ class SweepConfig:
         return Settings(self.algorithm, self.environment, self.model, self.resources, debugging).to_dict()
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain nested dicts in the order of the Hydra groups."""
+        """Return plain nested dicts in the order of the Hydra groups, for people and files: no password in the URI."""
         engine = self.engine_config()
         parts = {name: to_plain(dataclasses.asdict(getattr(self, name))) for name in SECTIONS if name not in engine}
+        if self.tracking.uri is not None:
+            parts["tracking"]["uri"] = redact(self.tracking.uri)
         return {
             **{name: engine[name] for name in ENGINE_SECTIONS},
             "search": parts["search"],

@@ -142,3 +142,9 @@ def test_unknown_keys_are_unknown_key_errors():
 )
 def test_short_environment_names(id: str, name: str):
     assert short_environment_name(id) == name
+
+
+def test_a_password_in_the_tracking_uri_reaches_no_file():
+    config = load(composed("tracking.uri='http://me:secret@127.0.0.1:5000'"))
+    assert config.tracking.uri == "http://me:secret@127.0.0.1:5000"
+    assert "secret" not in config.to_yaml()
