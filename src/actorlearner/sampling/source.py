@@ -191,6 +191,14 @@ class RemoteSource:
         self._workers.stop()
 
     def _begin(self, weights: Weights, max_in_flight: int) -> None:
+        try:
+            self._begin_with(weights, max_in_flight)
+        except BaseException:
+            # Nobody holds this source yet, so nobody else would end its workers.
+            self._workers.stop(grace_s=0.0)
+            raise
+
+    def _begin_with(self, weights: Weights, max_in_flight: int) -> None:
         self._requests = RequestManager(self._ask, max_in_flight)
         self._sent = {}
         self._acknowledged = {}

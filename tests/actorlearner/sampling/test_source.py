@@ -329,6 +329,14 @@ def test_reset_begins_anew_in_the_same_processes(sources):
     assert_gone(pids)
 
 
+def test_a_source_that_cannot_begin_ends_its_workers(sources):  # fault F5
+    _, workers = sources.tiny()
+    pids = pids_of(workers)
+    with pytest.raises(ValueError, match="max_in_flight must be at least 1"):
+        RemoteSource(remote_settings(), None, tiny_weights(0), max_in_flight=0, workers=workers)
+    assert_gone(pids)
+
+
 def test_a_stopped_source_says_so(sources):
     source, _ = sources.tiny()
     source.request()
