@@ -130,13 +130,14 @@ class _Sweep:
             tracker.close()
 
     def _fit(self, tracker: SweepTracker | None) -> None:
-        with ray_session(remote_workers=self.plan.found.has_remote_workers) as nodes:
+        remote = self.plan.found.has_remote_workers
+        # The display comes first: Ray takes seconds to start.
+        with Progress(self.records, self.console) as progress, ray_session(remote_workers=remote) as nodes:
             if on_cluster():
                 self.plan = make_plan(self.config, nodes)
             searcher = self._searcher()
             try:
-                with Progress(self.records, self.console) as progress:
-                    self._tuner(searcher, progress, tracker).fit()
+                self._tuner(searcher, progress, tracker).fit()
             finally:
                 searcher.finalize("the sweep was stopped")
                 searcher.close()
