@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ray.tune import Callback
 
+from sweeps.failures import error_line
 from sweeps.progress import describe
 from sweeps.records import SweepRecords, TrialRecord, TrialStatus, lookup
 
@@ -65,7 +66,7 @@ class SweepObserver(Callback):
     def on_trial_error(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
         """Close it as failed, with the reason in one line."""
         self._record(trial)
-        self._finish(trial, TrialStatus.failed, failure_reason(trial))
+        self._finish(trial, TrialStatus.failed, error_line(trial.error_file))
 
     def on_checkpoint(
         self, iteration: int, trials: list[Trial], trial: Trial, checkpoint: Checkpoint, **info: Any
@@ -106,15 +107,3 @@ class TrialNames:
 def trial_number(config: dict[str, Any], base_seed: int) -> int:
     """Return the trial's number, which its seed carries: seed = the sweep's seed + number."""
     return (int(config["debugging"]["seed"]) - base_seed) % 2**31
-
-
-def failure_reason(trial: Trial) -> str:
-    """Return the last line of what the trial raised, without Ray's wrapping."""
-    error = trial.get_pickled_error()
-    cause = getattr(error, "cause", None) or error
-    if cause is None:
-        return "unknown; see the log"
-    lines = [line for line in str(cause).strip().splitlines() if line.strip()]
-    text = lines[-1].strip() if lines else "no message"
-    name = type(cause).__name__.removeprefix("RayTaskError(").removesuffix(")")
-    return text if text.startswith(name) else f"{name}: {text}"

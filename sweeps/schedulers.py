@@ -6,13 +6,13 @@ import bisect
 import math
 from collections.abc import Callable
 from enum import Enum
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 
 from actorlearner.exceptions import ConfigError
+from sweeps.failures import error_line
 from sweeps.search import ENV_STEPS, finite_or_none
 
 OnError = Callable[[str, str], None]
@@ -145,15 +145,6 @@ def make_scheduler(
         reduction_factor=reduction_factor,
         on_error=on_error,
     )
-
-
-def error_line(error_file: str | Path | None) -> str:
-    """Return the last line of a trial's traceback, such as ``ValueError: no such level``."""
-    try:
-        lines = Path(error_file or "").read_text(errors="replace").strip().splitlines()
-    except OSError:
-        lines = []
-    return lines[-1].strip() if lines else "the trial raised an error and left no traceback"
 
 
 def _out_of_range(name: str, rule: str, value: Any) -> ConfigError:

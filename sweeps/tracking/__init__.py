@@ -2,6 +2,6 @@
 
 from sweeps.tracking.start import open_tracker
 from sweeps.tracking.store import check_store, prepare, redact, resolve_uri
-from sweeps.tracking.tracker import SweepTracker, TrialStatus
+from sweeps.tracking.tracker import SweepTracker
 
-__all__ = ["SweepTracker", "TrialStatus", "check_store", "open_tracker", "prepare", "redact", "resolve_uri"]
+__all__ = ["SweepTracker", "check_store", "open_tracker", "prepare", "redact", "resolve_uri"]

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omegaconf import OmegaConf
 from ray.tune import Callback
 
-from sweeps.tracking.tracker import SweepTracker, TrialStatus
+from sweeps.failures import error_line
+from sweeps.records import TrialStatus
+from sweeps.tracking.tracker import SweepTracker
 
 if TYPE_CHECKING:
     from ray.tune.experiment import Trial
@@ -66,7 +66,7 @@ class MlflowCallback(Callback):
 
     def on_trial_error(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
         """End the run as failed, with the error's last line; Tune may call this before ``on_trial_start``."""
-        self._end(trials, trial, TrialStatus.failed, None, error_line(trial))
+        self._end(trials, trial, TrialStatus.failed, None, error_line(trial.error_file))
 
     def _end(
         self, trials: list[Trial], trial: Trial, status: TrialStatus, score: float | None, reason: str | None
@@ -89,13 +89,3 @@ def env_steps(result: Mapping[str, Any]) -> int:
 def to_yaml(config: Mapping[str, Any]) -> str:
     """Return a composed configuration as YAML."""
     return OmegaConf.to_yaml(OmegaConf.create(dict(config)))
-
-
-def error_line(trial: Trial) -> str:
-    """Return the last line of a trial's error, which names its type and message."""
-    # The local file: trial.get_error() reads the storage, where the file arrives only after the callbacks.
-    text = ""
-    with contextlib.suppress(OSError, TypeError):
-        text = Path(trial.error_file).read_text(errors="replace")
-    lines = [line for line in text.splitlines() if line.strip()]
-    return lines[-1].strip() if lines else "unknown error"

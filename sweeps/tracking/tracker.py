@@ -7,10 +7,10 @@ import math
 import threading
 import time
 from collections.abc import Mapping
-from enum import Enum
 from types import TracebackType
 from typing import Any
 
+from sweeps.records import TrialStatus
 from sweeps.tracking.metrics import MAX_TAG_LENGTH, clean_key, group_metrics, plain_params
 from sweeps.tracking.records import End, Pending, Point, RunRecord
 from sweeps.tracking.sink import MlflowSink
@@ -19,15 +19,6 @@ from sweeps.tracking.uri import redact
 from sweeps.tracking.writer import BackgroundWriter
 
 _SWEEP = "sweep"
-
-
-class TrialStatus(str, Enum):
-    """How a trial or sweep ended; the tag ``status`` of its run, shown beside MLflow's own status."""
-
-    completed = "completed"
-    pruned = "pruned"
-    failed = "failed"
-    interrupted = "interrupted"
 
 
 _MLFLOW_STATUS = {
