@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ray.tune import Tuner
     from ray.tune.schedulers import TrialScheduler
 
+    from actorlearner.settings import Settings
     from sweeps.search import OptunaSearcher
     from sweeps.tracking import SweepTracker
 
@@ -79,6 +80,15 @@ def make_plan(config: SweepConfig, nodes: list[dict[str, float]] | None = None) 
     space = SearchSpace.from_config(config.search_space, found.settings.to_dict())
     fitting = found.concurrent or config.search.num_trials
     return Plan(space, found, min(fitting, config.search.max_concurrent or fitting, config.search.num_trials))
+
+
+def checkpoint_frequency(budget: int, settings: Settings) -> int:
+    """Return after how many results a trial is saved: Tune saves nothing when a sweep is stopped by hand.
+
+    Twenty times in a long trial; in a short one after every fifth result, since saving takes as long as sampling.
+    """
+    results = budget // max(1, settings.algorithm.min_sample_timesteps_per_iteration)
+    return max(5, results // 20)
 
 
 class _Sweep:
@@ -187,7 +197,11 @@ class _Sweep:
                 storage_path=str(self.directory.root),
                 stop=self.stop,
                 callbacks=self._callbacks(searcher, progress, tracker),
-                checkpoint_config=CheckpointConfig(num_to_keep=1, checkpoint_at_end=True),
+                checkpoint_config=CheckpointConfig(
+                    num_to_keep=1,
+                    checkpoint_at_end=True,
+                    checkpoint_frequency=checkpoint_frequency(self.budget, self.plan.found.settings),
+                ),
                 verbose=0,
             ),
         )

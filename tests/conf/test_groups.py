@@ -62,8 +62,8 @@ def test_every_yaml_says_what_it_is(path: Path):
     assert any("@package" not in line for line in comments), f"{path} needs a first comment, which --help shows"
 
 
-def test_without_overrides_only_the_preset_differs_from_the_dataclasses():
-    config = load_with()
+def test_without_overrides_only_preset_and_environment_differ_from_the_dataclasses():
+    config = load_with("environment.reward_scale=1.0")
     for name, section in SECTIONS.items():
         loaded, plain = getattr(config, name), section()
         resolved = {"tracking": {"uri"}, "sweep": {"name", "dir"}}.get(name, set())

@@ -192,10 +192,12 @@ def test_multirun_makes_one_sweep_per_combination(tmp_path: Path):
 
 
 def test_atari_does_everything_that_a_long_run_does(tmp_path: Path):
-    small = ("search.num_trials=2", "sweep.budget.env_steps_per_trial=4000", "sweep.name=mine")
-    run(tmp_path, "run", "+experiment=atari", *small, "algorithm.min_sample_timesteps_per_iteration=2000")
+    # Breakout, because a game of Pong takes a thousand steps.
+    small = ("search.num_trials=2", "sweep.budget.env_steps_per_trial=8000", "sweep.name=mine")
+    run(tmp_path, "run", "+experiment=atari", "environment.id=ALE/Breakout-v5", *small)
     summary = summary_of(tmp_path / "outputs/sweeps/mine")
     assert summary["num_trials"]["started"] == 2
+    assert summary["best_trial"]["score"] >= 0
     assert all(trial["checkpoint"] for trial in summary["trials"] if trial["status"] == "completed")
 
 

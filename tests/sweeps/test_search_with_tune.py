@@ -11,7 +11,6 @@ from typing import Any
 
 import optuna
 import pytest
-import ray
 from ray import cloudpickle, tune
 
 from sweeps.schedulers import make_scheduler
@@ -95,13 +94,11 @@ class Scripted(tune.Trainable):
         return result
 
 
-@pytest.fixture(scope="module", autouse=True)
-def local_ray() -> Iterator[None]:
+@pytest.fixture(autouse=True)
+def _pickled_by_value(ray_cluster: None) -> Iterator[None]:
     # By value: the workers cannot import a test module.
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, configure_logging=False)
     yield
-    ray.shutdown()
     cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pickle
 
 import pytest
-import ray
 from mlflow import MlflowClient
 from ray import tune
 
@@ -35,17 +34,10 @@ class Toy(tune.Trainable):
         pass
 
 
-@pytest.fixture
-def ray_session(monkeypatch, tmp_path):
-    monkeypatch.setenv("RAY_AIR_NEW_OUTPUT", "0")
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
-    yield
-    ray.shutdown()
-
-
 @pytest.mark.slow
 @pytest.mark.filterwarnings("default")  # Ray's own
-def test_trials_of_a_tune_run_are_tracked(ray_session, make_tracker, uri, tmp_path):
+def test_trials_of_a_tune_run_are_tracked(ray_cluster, make_tracker, uri, tmp_path, monkeypatch):
+    monkeypatch.setenv("RAY_AIR_NEW_OUTPUT", "0")
     tracker = make_tracker()
     tracker.start_sweep("id-1", "toy")
     callback = MlflowCallback(tracker, budget=400, metric="episode_return_mean")
