@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import logging
 import os
 import signal
@@ -40,6 +41,25 @@ def on_cluster() -> bool:
 
 
 @contextmanager
+def imports_in_background(*modules: str) -> Iterator[None]:
+    """Import modules while the body runs; done when it ends.
+
+    Ray's start is mostly waiting, and torch and Optuna take seconds to import.
+    """
+
+    def load() -> None:
+        for module in modules:
+            importlib.import_module(module)
+
+    thread = threading.Thread(target=load, name="imports", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        thread.join()
+
+
+@contextmanager
 def ray_session(*, remote_workers: bool) -> Iterator[list[dict[str, float]]]:
     """Start an embedded Ray, or connect to the cluster in RAY_ADDRESS; shut it down afterwards.
 
@@ -63,7 +83,8 @@ def ray_session(*, remote_workers: bool) -> Iterator[list[dict[str, float]]]:
             include_dashboard=False,
             object_store_memory=REMOTE_OBJECT_STORE_BYTES if remote_workers else LOCAL_OBJECT_STORE_BYTES,
         )
-    ray.init(**arguments)
+    with imports_in_background("actorlearner.algorithm", "sweeps.search"):
+        ray.init(**arguments)
     try:
         yield [dict(node["Resources"]) for node in ray.nodes() if node["Alive"]]
     finally:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from actorlearner.envs.spec import EnvironmentSpec
@@ -29,11 +31,19 @@ class Machine:
 
 def detect_machine() -> Machine:
     """Count the CPUs this process may run on and the GPUs torch can see; starts no CUDA context."""
-    import torch
-
     # macOS has no affinity.
     num_cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return Machine(num_cpus=num_cpus, num_gpus=torch.cuda.device_count())
+    return Machine(num_cpus=num_cpus, num_gpus=_count_gpus())
+
+
+def _count_gpus() -> int:
+    has_driver = any(next(Path("/dev").glob(pattern), None) for pattern in ("nvidia[0-9]*", "kfd", "dxg"))
+    if sys.platform == "linux" and not has_driver:
+        # Importing torch takes seconds, which every command would wait for.
+        return 0
+    import torch
+
+    return int(torch.cuda.device_count())
 
 
 def resolve_resources(settings: Settings, spec: EnvironmentSpec, machine: Machine) -> Settings:

@@ -33,8 +33,8 @@ class SweepTracker:
     """Tracks a sweep and its trials, or a single training (no ``start_sweep``: the run has no parent).
 
     Every method returns at once and none raises because of MLflow: problems are warned about once, through the logger
-    ``sweeps.tracking``, and listed in ``problems``. Importing MLflow and creating its database start in the background
-    with the object itself. All methods may be called from any thread, in any order: a run is made at its first mention.
+    ``sweeps.tracking``, and listed in ``problems``. MLflow is imported and its database created in the background, from
+    the first result on. All methods may be called from any thread, in any order: a run is made at its first mention.
 
     Args:
         uri: tracking URI, resolved (``resolve_uri``) and checked (``check_store``).

@@ -23,7 +23,10 @@ MAX_BACKOFF_S = 30.0
 
 
 class BackgroundWriter:
-    """Writes runs to MLflow in a daemon thread that starts at once.
+    """Writes runs to MLflow in a daemon thread, from the first metric point on.
+
+    Until then nothing is imported or connected: importing MLflow and creating its database take seconds of a core,
+    which the sweep needs for starting Ray and its first trials.
 
     Args:
         sink: the calls to MLflow; connecting (import, database creation) is done in the thread too.
@@ -99,6 +102,8 @@ class BackgroundWriter:
 
     def _run(self) -> None:
         failures = 0
+        with self._work:
+            self._work.wait_for(lambda: self._waiting_points or self._closing.is_set())
         while True:
             if self._flush():
                 failures = 0
