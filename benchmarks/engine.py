@@ -1,6 +1,6 @@
 """Env steps per second that are sampled and trained on, in local mode.
 
-``python -m benchmarks.engine cartpole|pong|pong-bfloat16 SEED SECONDS`` prints one JSON line.
+``python -m benchmarks.engine CASE SEED SECONDS`` prints one JSON line.
 """
 
 from __future__ import annotations
@@ -22,6 +22,15 @@ CASES = {
     "cartpole": (["resources.num_cpus_for_driver=1"], 1),
     "pong": (["+experiment=atari", "resources.num_cpus_for_driver=2", "resources.precision=float32"], 2),
     "pong-bfloat16": (["+experiment=atari", "resources.num_cpus_for_driver=2", "resources.precision=bfloat16"], 2),
+    "pong-bfloat16-32": (
+        [
+            "+experiment=atari",
+            "resources.num_cpus_for_driver=2",
+            "resources.precision=bfloat16",
+            "resources.num_envs_per_worker=32",
+        ],
+        2,
+    ),
 }
 
 

@@ -124,6 +124,25 @@ def test_close_gives_up_in_time_and_says_so(caplog):
     assert record.pending.points == []
 
 
+def test_nothing_is_connected_before_the_first_point():
+    class Sink(FlakySink):
+        connected = False
+
+        def connect(self):
+            self.connected = True
+
+    sink = Sink()
+    writer = BackgroundWriter(sink)
+    record = make_record()
+    writer.update(record, lambda pending: pending.tags.update(a="b"))
+    time.sleep(0.3)
+    assert not sink.connected
+    add_points(writer, record, 1)
+    wait_for(lambda: sink.written)
+    assert sink.connected
+    assert writer.close(5)
+
+
 def test_what_came_in_meanwhile_wins_over_what_is_put_back():
     pending = Pending(tags={"status": "new"}, points=[Point(2, 0, {})])
     pending.put_back(Pending(tags={"status": "old", "kept": "yes"}, points=[Point(1, 0, {})]))
@@ -134,6 +153,7 @@ def test_what_came_in_meanwhile_wins_over_what_is_put_back():
 def test_a_refused_item_does_not_hold_up_the_others(make_tracker, uri, caplog):
     tracker = make_tracker()
     tracker.start_trial("t", {"a": 1}, "")
+    tracker.log("t", 0, {"episode_return_mean": 1.0})
     wait_for(lambda: tracker._runs["t"].run_id is not None)
     time.sleep(1.5)
     tracker.start_trial("t", {"a": 2}, "")  # MLflow's parameters cannot change
@@ -152,6 +172,7 @@ def test_a_refused_item_does_not_hold_up_the_others(make_tracker, uri, caplog):
 def test_a_database_removed_midway_is_reported_and_nothing_raises(make_tracker, uri, caplog, capfd):
     tracker = make_tracker()
     tracker.start_trial("t", {}, "")
+    tracker.log("t", 0, {"episode_return_mean": 1.0})
     wait_for(lambda: tracker._runs["t"].run_id is not None)
     Path(uri.removeprefix("sqlite:///")).unlink()
     for step in range(20):
@@ -170,6 +191,7 @@ def test_a_store_that_cannot_be_made_is_reported(tmp_path, caplog):
     (tmp_path / "file").write_text("")
     with SweepTracker(f"sqlite:///{tmp_path}/file/mlflow.db") as tracker:
         tracker.start_sweep("id", "x")
+        tracker.log("t", 0, {"episode_return_mean": 1.0})
         wait_for(lambda: tracker.problems)
     assert "NotADirectoryError" in tracker.problems[0] or "FileExistsError" in tracker.problems[0]
 
