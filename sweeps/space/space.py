@@ -64,6 +64,8 @@ class SearchSpace:
                 "python -m sweeps.train trains without a search.",
                 key="search_space",
             )
+        for dimension in found:
+            _check_schedule(dimension.key, base)
         return cls(_ordered(found, keys), copy.deepcopy(base))
 
     def suggest(self, trial: optuna.trial.BaseTrial) -> dict[str, Any]:
@@ -138,6 +140,16 @@ def _walk(tree: Mapping[str, Any], prefix: str, keys: Mapping[str, Key]) -> Iter
 
 def _is_leaf(entry: Any) -> bool:
     return not isinstance(entry, Mapping) or any(name in MAPPING_KEYS for name in entry)
+
+
+def _check_schedule(key: str, base: Mapping[str, Any]) -> None:
+    """Refuse to search a value that a schedule overrules: every trial would ignore it."""
+    if _get(base, f"{key}_schedule") is not None:
+        raise ConfigError(
+            f"{key} cannot be searched while {key}_schedule is set, which overrules it: set {key}_schedule=null, or take "
+            f"the key out of the space with ~search_space.{key}.",
+            key=key,
+        )
 
 
 def _check_section(key: str) -> None:

@@ -219,3 +219,10 @@ def test_only_what_may_differ_between_trials_is_searched():
         SearchSpace.from_config({"resources": {"num_workers": "choice(0,1)"}}, BASE)
     with pytest.raises(UnknownKeyError, match="Unknown key foo in search_space"):
         SearchSpace.from_config({"foo": {"lr": "interval(0,1)"}}, BASE)
+
+
+@pytest.mark.parametrize("key", ["lr", "entropy_coeff"])
+def test_a_value_that_a_schedule_overrules_cannot_be_searched(key: str):
+    base = settings_from_dict({"algorithm": {f"{key}_schedule": [[0, 1e-3], [1000, 0.0]]}}).to_dict()
+    with pytest.raises(ConfigError, match=rf"{key} cannot be searched while algorithm\.{key}_schedule is set"):
+        SearchSpace.from_config({"algorithm": {key: "interval(1e-4,1e-2)"}}, base)
