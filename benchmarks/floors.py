@@ -38,6 +38,22 @@ def engine_rows() -> list[Row]:
     return rows
 
 
+def learning_rows() -> list[Row]:
+    """Measure how the CartPole preset learns, over more seeds than speed needs."""
+    runs = [in_fresh_process("benchmarks.learning", "environment=cartpole", str(seed), cores=1) for seed in range(5)]
+    command = "python -m benchmarks.learning environment=cartpole SEED"
+    name = "CartPole-v1 preset, 5 seeds"
+
+    def row(what: str, unit: str, key: str) -> Row:
+        values = tuple(run[key] for run in runs)
+        return Row(f"{name}: {what}", unit, values, None, lower_is_better=False, command=command)
+
+    return [
+        row("mean return of the last 100 episodes after 200,000 env steps", "", "final"),
+        row("until that mean reaches 475", "env steps", "solved_at"),
+    ]
+
+
 def command_rows() -> list[Row]:
     """Measure what a person waits for."""
     help_runs = tuple(help_seconds() for _ in SEEDS)
@@ -66,7 +82,7 @@ def table(rows: list[Row]) -> str:
 
 def main() -> int:
     """Measure everything; returns 1 when a floor is missed."""
-    rows = [*engine_rows(), *command_rows()]
+    rows = [*engine_rows(), *learning_rows(), *command_rows()]
     text = table(rows)
     print(text)
     before, _, rest = README.read_text().partition(START)

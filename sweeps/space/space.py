@@ -146,8 +146,8 @@ def _check_schedule(key: str, base: Mapping[str, Any]) -> None:
     """Refuse to search a value that a schedule overrules: every trial would ignore it."""
     if _get(base, f"{key}_schedule") is not None:
         raise ConfigError(
-            f"{key} cannot be searched while {key}_schedule is set, which overrules it: set {key}_schedule=null, or take "
-            f"the key out of the space with ~search_space.{key}.",
+            f"{key} cannot be searched while {key}_schedule is set, which overrules it: set {key}_schedule=null, or "
+            f"take the key out of the space with ~search_space.{key}.",
             key=key,
         )
 
