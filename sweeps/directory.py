@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from omegaconf import OmegaConf
+
+from actorlearner.exceptions import ConfigError
+
+if TYPE_CHECKING:
+    from sweeps.schema import SweepConfig
 
 
 @dataclass(frozen=True)
@@ -51,9 +58,15 @@ class SweepDirectory:
         """The outcome for scripts."""
         return self.root / "summary.json"
 
-    def create(self) -> None:
-        """Make the directory."""
+    def claim(self, config: str) -> bool:
+        """Make the directory with ``config.yaml`` in it; False when another command has done so before."""
         self.root.mkdir(parents=True, exist_ok=True)
+        try:
+            with self.config.open("x", encoding="utf-8") as file:
+                file.write(config)
+        except FileExistsError:
+            return False
+        return True
 
     def write_text(self, path: Path, text: str) -> None:
         """Write a file whole or not at all."""
@@ -70,3 +83,28 @@ class SweepDirectory:
         """Write ``experiment/best.yaml``: a Hydra config of the global package that fixes every value."""
         body = OmegaConf.to_yaml(OmegaConf.create(data))
         self.write_text(self.best, f"# @package _global_\n# {comment}\n{body}")
+
+
+def claim_directory(config: SweepConfig) -> SweepDirectory:
+    """Make the directory of a sweep or a training, and write its configuration into it.
+
+    Two commands of the same second generate the same name; the later one takes the next free number.
+
+    Raises:
+        ConfigError: another command has taken a directory that was named by hand.
+    """
+    name, root = str(config.sweep.name), config.directory
+    generated = root.name == name and re.search(r"-\d{8}-\d{6}(-\d+)?$", name)
+    for number in itertools.count(2):
+        directory = SweepDirectory(config.directory)
+        if directory.claim(config.to_yaml()):
+            return directory
+        if not generated:
+            raise ConfigError(
+                f"sweep.dir must be new or empty, but another command has just taken {root}: choose another.",
+                key="sweep.dir",
+                value=str(root),
+            )
+        config.sweep.name = f"{name}-{number}"
+        config.sweep.dir = str(root.with_name(config.sweep.name))
+    raise AssertionError("itertools.count ended")

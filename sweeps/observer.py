@@ -17,9 +17,6 @@ if TYPE_CHECKING:
 
     from sweeps.progress import Progress
 
-NO_SCORE = (
-    "no episode ended within the budget; raise sweep.budget.env_steps_per_trial or lower resources.num_envs_per_worker"
-)
 _LOGGER = logging.getLogger(__name__)
 
 
@@ -46,7 +43,6 @@ class SweepObserver(Callback):
     def on_trial_start(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
         """Add the trial."""
         self._record(trial)
-        self.progress.update()
 
     def on_trial_result(
         self, iteration: int, trials: list[Trial], trial: Trial, result: dict[str, Any], **info: Any
@@ -59,9 +55,7 @@ class SweepObserver(Callback):
     def on_trial_complete(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
         """Close it as completed or pruned."""
         self._record(trial)
-        status = self.records.end_of(trial.trial_id)
-        reason = NO_SCORE if status is TrialStatus.failed else None
-        self._finish(trial, status, reason)
+        self._finish(trial, *self.records.end_of(trial.trial_id))
 
     def on_trial_error(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
         """Close it as failed, with the reason in one line."""

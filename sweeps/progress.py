@@ -67,7 +67,6 @@ class Progress:
     def __init__(self, records: SweepRecords, console: Console) -> None:
         self.records = records
         self.console = console
-        self.note: str | None = None
         self._live = Live(console=console, refresh_per_second=4, transient=True, get_renderable=self.render)
         self._last_line = time.monotonic()
         self._seen_first_result = False
@@ -80,9 +79,6 @@ class Progress:
     def __exit__(self, *error: object) -> None:
         if self.console.is_terminal:
             self._live.stop()
-
-    def update(self) -> None:
-        """Redraw soon; the live display refreshes itself four times a second."""
 
     def result(self, trial_id: str) -> None:
         """Take note of a new result."""
@@ -146,8 +142,6 @@ class Progress:
         if failed:
             last = [record for record in self.records if record.status is TrialStatus.failed][-1]
             parts.append(Text(f"{failed} failed; last: trial {last.number}: {last.reason}", style="red"))
-        if self.note:
-            parts.append(Text(self.note, style="yellow"))
         return Group(*parts)
 
     def _running_table(self, running: list[TrialRecord]) -> Table:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import importlib
 import logging
 import os
+import secrets
 import signal
+import tempfile
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
@@ -25,6 +27,8 @@ _ENVIRONMENT = {
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     "RAY_LOG_TO_DRIVER_EVENT_LEVEL": "ERROR",
 }
+# A socket's name has at most 107 characters, of which Ray's own part takes about 70.
+LONGEST_TEMPORARY_FOLDER = 30
 LOCAL_OBJECT_STORE_BYTES = 128 * 2**20
 REMOTE_OBJECT_STORE_BYTES = 768 * 2**20
 
@@ -59,6 +63,13 @@ def imports_in_background(*modules: str) -> Iterator[None]:
         thread.join()
 
 
+def short_temporary_folder() -> str | None:
+    """Return a folder for Ray's sockets where the usual one is too deep for their names; None keeps the usual one."""
+    if len(tempfile.gettempdir()) <= LONGEST_TEMPORARY_FOLDER:
+        return None
+    return tempfile.mkdtemp(prefix="ray-", dir="/tmp")
+
+
 @contextmanager
 def ray_session(*, remote_workers: bool) -> Iterator[list[dict[str, float]]]:
     """Start an embedded Ray, or connect to the cluster in RAY_ADDRESS; shut it down afterwards.
@@ -75,6 +86,9 @@ def ray_session(*, remote_workers: bool) -> Iterator[list[dict[str, float]]]:
 
     arguments: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
     if not on_cluster():
+        # A token of this Ray's own: Ray would write one into the home folder, which need not be writable.
+        if "RAY_AUTH_TOKEN_PATH" not in os.environ:
+            os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
         machine = detect_machine()
         arguments.update(
             address="local",
@@ -82,6 +96,7 @@ def ray_session(*, remote_workers: bool) -> Iterator[list[dict[str, float]]]:
             num_gpus=int(machine.num_gpus),
             include_dashboard=False,
             object_store_memory=REMOTE_OBJECT_STORE_BYTES if remote_workers else LOCAL_OBJECT_STORE_BYTES,
+            _temp_dir=short_temporary_folder(),
         )
     with imports_in_background("actorlearner.algorithm", "sweeps.search"):
         ray.init(**arguments)
@@ -89,6 +104,20 @@ def ray_session(*, remote_workers: bool) -> Iterator[list[dict[str, float]]]:
         yield [dict(node["Resources"]) for node in ray.nodes() if node["Alive"]]
     finally:
         ray.shutdown()
+
+
+@contextmanager
+def cluster_nodes() -> Iterator[list[dict[str, float]] | None]:
+    """Connect to the cluster in RAY_ADDRESS, if there is one, before anything is made.
+
+    Yields:
+        The resources of each of its nodes; None for an embedded Ray, which starts later.
+    """
+    if not on_cluster():
+        yield None
+        return
+    with ray_session(remote_workers=False) as nodes:
+        yield nodes
 
 
 class StopRequest(Stopper):
@@ -127,8 +156,8 @@ class StopRequest(Stopper):
 
 
 @contextmanager
-def stop_on_signals(request: StopRequest) -> Iterator[None]:
-    """Turn the first SIGINT or SIGTERM into ``request``; the second raises KeyboardInterrupt.
+def stop_on_signals(request: StopRequest, on_stop: Callable[[], None]) -> Iterator[None]:
+    """Turn the first Ctrl-C, SIGTERM or SIGHUP into ``request`` and call ``on_stop``; a second one interrupts at once.
 
     The handlers that were there before are put back: a multirun's next job must hear Ctrl-C, too.
     """
@@ -137,8 +166,9 @@ def stop_on_signals(request: StopRequest) -> Iterator[None]:
         if request.stop_all():
             raise KeyboardInterrupt
         request.request(signal_number)
+        on_stop()
 
-    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     try:
         yield
     finally:

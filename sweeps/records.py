@@ -9,6 +9,11 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
+NO_SCORE = (
+    "{metric} was not a number at the end of the budget: where no episode has ended yet, raise "
+    "sweep.budget.env_steps_per_trial or lower resources.num_envs_per_worker"
+)
+
 
 class TrialStatus(str, Enum):
     """State of a trial; a pruned trial was stopped early by the scheduler, an interrupted one by the person."""
@@ -105,12 +110,17 @@ class SweepRecords:
             record.status = status
             record.reason = reason
 
-    def end_of(self, trial_id: str) -> TrialStatus:
-        """Tell a complete trial from one that the scheduler stopped below its budget, or that has no score."""
+    def end_of(self, trial_id: str) -> tuple[TrialStatus, str | None]:
+        """Tell how a trial without an error ended, and why it failed.
+
+        Completed at its budget; pruned when the scheduler stopped it before; failed when it has no score at the end.
+        """
         record = self._records[trial_id]
         if record.env_steps < self.budget:
-            return TrialStatus.pruned
-        return TrialStatus.completed if math.isfinite(record.score) else TrialStatus.failed
+            return TrialStatus.pruned, None
+        if math.isfinite(record.score):
+            return TrialStatus.completed, None
+        return TrialStatus.failed, NO_SCORE.format(metric=self.metric)
 
     def interrupt_running(self) -> None:
         """Close what is still running as interrupted."""
@@ -142,9 +152,12 @@ class SweepRecords:
 
 
 def lookup(tree: Mapping[str, Any], path: str) -> Any:
-    """Return the value at a dotted or slashed path of a nested mapping; NaN where it is absent."""
+    """Return the value at a dotted or slashed path of a nested or flattened mapping; NaN where it is absent."""
+    flat = path.replace(".", "/")
+    if flat in tree:
+        return tree[flat]
     value: Any = tree
-    for part in path.replace("/", ".").split("."):
+    for part in flat.split("/"):
         if not isinstance(value, Mapping) or part not in value:
             return math.nan
         value = value[part]

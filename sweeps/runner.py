@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import uuid
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sweeps.announce import make_console, print_head, print_next_steps
-from sweeps.directory import SweepDirectory
+from sweeps.directory import SweepDirectory, claim_directory
 from sweeps.log import log_to_file
 from sweeps.outcome import EXIT_FAILED, EXIT_OK, exit_code_of_signal
 from sweeps.preflight import Preflight, preflight
 from sweeps.progress import Progress
-from sweeps.ray_session import StopRequest, on_cluster, prepare_environment, ray_session, stop_on_signals
+from sweeps.ray_session import StopRequest, cluster_nodes, on_cluster, prepare_environment, ray_session, stop_on_signals
 from sweeps.records import SweepRecords
 from sweeps.schema import Mode, SweepConfig
 from sweeps.space import SearchSpace
@@ -52,7 +54,7 @@ def run_sweep(config: SweepConfig, overrides: list[str]) -> int:
 
     Args:
         config: the composed configuration.
-        overrides: the command line's overrides, shown in the next commands.
+        overrides: the command line's overrides; the configuration has them already.
 
     Returns:
         The exit code: 0 when at least one trial succeeded, 1 when all failed, 130 after Ctrl-C, 143 after SIGTERM.
@@ -61,12 +63,11 @@ def run_sweep(config: SweepConfig, overrides: list[str]) -> int:
         ConfigError: a mistake in the configuration; nothing was started or written.
     """
     prepare_environment()
-    plan = make_plan(config)
-    directory = SweepDirectory(config.directory)
-    directory.create()
-    directory.write_text(directory.config, config.to_yaml())
-    with log_to_file(directory.log):
-        return _Sweep(config, plan, directory).run()
+    with cluster_nodes() as nodes:
+        plan = make_plan(config, nodes)
+        directory = claim_directory(config)
+        with log_to_file(directory.log):
+            return _Sweep(config, plan, directory).run()
 
 
 def make_plan(config: SweepConfig, nodes: list[dict[str, float]] | None = None) -> Plan:
@@ -74,7 +75,7 @@ def make_plan(config: SweepConfig, nodes: list[dict[str, float]] | None = None) 
 
     Args:
         config: the composed configuration.
-        nodes: resources of each node of a cluster, once they are known.
+        nodes: resources of each node of a cluster; None for this machine.
     """
     found = preflight(config, nodes)
     space = SearchSpace.from_config(config.search_space, found.settings.to_dict())
@@ -109,15 +110,20 @@ class _Sweep:
     def run(self) -> int:
         print_head(self.console, self.config, self.plan)
         tracker = self._start_tracker()
+        failure: BaseException | None = None
         try:
-            with stop_on_signals(self.stop):
+            with stop_on_signals(self.stop, self._say_stopping):
                 self._fit(tracker)
-        finally:
-            # Also when Tune itself failed: what the trials brought must not be lost.
-            self.records.interrupt_running()
-            status = sweep_status(self.records, interrupted=self.stop.stop_all())
-            write_outcome(self.directory, self.records, status, self.name)
-            self._end_tracker(tracker, status)
+        except BaseException as error:  # also a second Ctrl-C: what the trials brought must not be lost
+            failure = error
+        self.records.interrupt_running()
+        interrupted = self.stop.stop_all() or isinstance(failure, KeyboardInterrupt)
+        status = "failed" if failure is not None and not interrupted else sweep_status(self.records, interrupted)
+        reason = None if failure is None else f"{type(failure).__name__}: {failure}"
+        write_outcome(self.directory, self.records, status, self.name, reason)
+        self._end_tracker(tracker, status)
+        if failure is not None:
+            raise failure
         print_outcome(self.console, self.directory, self.records, status)
         print_next_steps(self.console, self.config, self.directory, self.records)
         for problem in tracker.problems if tracker is not None else ():
@@ -126,10 +132,15 @@ class _Sweep:
             return exit_code_of_signal(self.stop.signal_number)
         return EXIT_FAILED if status == "failed" else EXIT_OK
 
+    def _say_stopping(self) -> None:
+        self.console.print("Stopping: running trials are ended and everything is written (again: stop at once)")
+
     def _start_tracker(self) -> SweepTracker | None:
         tracker = open_tracker(self.config)
         if tracker is not None:
-            tracker.start_sweep(self.name, self.name, config=self.config.to_dict(), yaml_text=self.config.to_yaml())
+            tracker.start_sweep(
+                uuid.uuid4().hex, self.name, config=self.config.to_dict(), yaml_text=self.config.to_yaml()
+            )
         return tracker
 
     def _end_tracker(self, tracker: SweepTracker | None, status: str) -> None:
@@ -140,17 +151,20 @@ class _Sweep:
             tracker.close()
 
     def _fit(self, tracker: SweepTracker | None) -> None:
-        remote = self.plan.found.has_remote_workers
         # The display comes first: Ray takes seconds to start.
-        with Progress(self.records, self.console) as progress, ray_session(remote_workers=remote) as nodes:
-            if on_cluster():
-                self.plan = make_plan(self.config, nodes)
+        with Progress(self.records, self.console) as progress, self._ray():
             searcher = self._searcher()
             try:
                 self._tuner(searcher, progress, tracker).fit()
             finally:
                 searcher.finalize("the sweep was stopped")
                 searcher.close()
+
+    def _ray(self) -> AbstractContextManager[object]:
+        """Start the embedded Ray; a cluster is connected already."""
+        if on_cluster():
+            return nullcontext()
+        return ray_session(remote_workers=self.plan.found.has_remote_workers)
 
     def _searcher(self) -> OptunaSearcher:
         from sweeps.search import OptunaSearcher
@@ -172,15 +186,21 @@ class _Sweep:
         )
 
     def _tuner(self, searcher: OptunaSearcher, progress: Progress, tracker: SweepTracker | None) -> Tuner:
-        from ray.tune import CheckpointConfig, RunConfig, TuneConfig, Tuner
+        from ray.tune import CheckpointConfig, RunConfig, TuneConfig, Tuner, with_resources
 
         from actorlearner.algorithms.registry import algorithm_class
+        from actorlearner.resources import placement_group
         from sweeps.observer import TrialNames
 
         sweep = self.config.sweep
         names = TrialNames(sweep.seed)
+        # The bundles are the sweep's, worked out once: Tune would ask each trial's configuration in the driver, where a
+        # mistake in a single one ends the whole sweep.
+        trainable = with_resources(
+            algorithm_class(self.config.algorithm.name), placement_group(self.plan.found.settings)
+        )
         return Tuner(
-            algorithm_class(self.config.algorithm.name),
+            trainable,
             param_space=self.plan.engine_config,
             tune_config=TuneConfig(
                 # No metric here: Tune would end the whole sweep at the first result that lacks it.

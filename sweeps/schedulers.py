@@ -13,6 +13,7 @@ from ray.tune.schedulers import FIFOScheduler, TrialScheduler
 
 from actorlearner.exceptions import ConfigError
 from sweeps.failures import error_line
+from sweeps.records import lookup
 from sweeps.search import ENV_STEPS, finite_or_none
 
 OnError = Callable[[str, str], None]
@@ -95,7 +96,7 @@ class Asha(RunToBudget):
         if reached <= self._reached.get(trial_id, 0):
             return False
         self._reached[trial_id] = reached
-        value = finite_or_none(result.get(self._objective))
+        value = finite_or_none(lookup(result, self._objective))
         if value is None:
             return False
         rung = self._rungs[reached - 1]

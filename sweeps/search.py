@@ -18,6 +18,7 @@ from optuna.trial import FrozenTrial, TrialState
 from ray import cloudpickle
 from ray.tune.search import Searcher
 
+from sweeps.records import NO_SCORE, lookup
 from sweeps.study import create_study, make_sampler, open_storage
 
 # User attributes of the study's trials.
@@ -172,14 +173,13 @@ class OptunaSearcher(Searcher):
             self._fail(run, f"stopped before a result with {ENV_STEPS}")
             return
         self._report(run, result)
-        score = finite_or_none(result.get(self._metric))
+        score = finite_or_none(lookup(result, self._metric))
         if steps < self._budget:
             self._tell(run, TrialState.PRUNED)
         elif score is not None:
             self._tell(run, TrialState.COMPLETE, score)
         else:
-            received = result.get(self._metric, "missing")
-            self._fail(run, f"{self._metric} was {received} at the end of the budget ({int(steps)} env steps)")
+            self._fail(run, NO_SCORE.format(metric=self._metric))
 
     def note_error(self, trial_id: str, reason: str) -> None:
         """Say why a trial is about to be told as failed: Tune only passes ``error=True``."""
@@ -254,7 +254,7 @@ class OptunaSearcher(Searcher):
         return None if run is None or run.finished else run
 
     def _report(self, run: _Run, result: dict[str, Any]) -> None:
-        value, step = finite_or_none(result.get(self._metric)), finite_or_none(result.get(ENV_STEPS))
+        value, step = finite_or_none(lookup(result, self._metric)), finite_or_none(result.get(ENV_STEPS))
         # A retried trial passes its old steps again; the study keeps what it saw first.
         if value is None or step is None or step <= run.last_step:
             return

@@ -60,9 +60,19 @@ def _trial_data(record: TrialRecord) -> dict[str, Any]:
     }
 
 
-def write_outcome(directory: SweepDirectory, records: SweepRecords, status: str, name: str) -> None:
-    """Write ``summary.json`` and, where a trial has a score, ``experiment/best.yaml``."""
-    directory.write_json(directory.summary, summary_data(records, status, name=name))
+def write_outcome(
+    directory: SweepDirectory, records: SweepRecords, status: str, name: str, reason: str | None = None
+) -> None:
+    """Write ``summary.json`` and, where a trial has a score, ``experiment/best.yaml``.
+
+    Args:
+        directory: the sweep's.
+        records: the trials.
+        status: see ``sweep_status``.
+        name: of the sweep.
+        reason: why the sweep itself failed; None where it did not.
+    """
+    directory.write_json(directory.summary, summary_data(records, status, name=name, reason=reason))
     best = records.best()
     if best is None:
         return

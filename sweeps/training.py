@@ -5,18 +5,17 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
 from sweeps.announce import make_console
-from sweeps.directory import SweepDirectory
+from sweeps.directory import SweepDirectory, claim_directory
 from sweeps.log import log_to_file
 from sweeps.outcome import EXIT_FAILED, EXIT_OK, exit_code_of_signal
 from sweeps.preflight import Preflight, preflight
 from sweeps.progress import duration, number
-from sweeps.ray_session import StopRequest, on_cluster, prepare_environment, ray_session, stop_on_signals
+from sweeps.ray_session import StopRequest, cluster_nodes, on_cluster, prepare_environment, ray_session, stop_on_signals
 from sweeps.records import lookup
 from sweeps.schema import SweepConfig
 from sweeps.tracking import open_tracker
@@ -33,7 +32,7 @@ def run_training(config: SweepConfig, overrides: list[str]) -> int:
 
     Args:
         config: the composed configuration; its search, space and scheduler are not used.
-        overrides: the command line's overrides.
+        overrides: the command line's overrides; the configuration has them already.
 
     Returns:
         The exit code: 0 when the budget was used, 1 after an error, 130 after Ctrl-C, 143 after SIGTERM.
@@ -42,12 +41,11 @@ def run_training(config: SweepConfig, overrides: list[str]) -> int:
         ConfigError: a mistake in the configuration; nothing was started or written.
     """
     prepare_environment()
-    found = preflight(config)
-    directory = SweepDirectory(config.directory)
-    directory.create()
-    directory.write_text(directory.config, config.to_yaml())
-    with log_to_file(directory.log):
-        return _Training(config, found, directory).run()
+    with cluster_nodes() as nodes:
+        found = preflight(config, nodes)
+        directory = claim_directory(config)
+        with log_to_file(directory.log):
+            return _Training(config, found, directory).run()
 
 
 class _Training:
@@ -71,8 +69,10 @@ class _Training:
         tracker = self._start_tracker()
         reason = None
         try:
-            with stop_on_signals(self.stop), self._ray():
+            with stop_on_signals(self.stop, self._say_stopping), self._ray():
                 self._train(tracker)
+        except KeyboardInterrupt:
+            self.console.print("Stopped at once: no checkpoint was written")
         except Exception as error:
             logging.getLogger(__name__).exception("The training failed")
             reason = f"{type(error).__name__}: {error}"
@@ -88,16 +88,14 @@ class _Training:
             tracker.start_trial(self.name, self.config.to_dict(), self.config.to_yaml(), name=self.name)
         return tracker
 
-    @contextlib.contextmanager
-    def _ray(self) -> Iterator[None]:
-        """Start Ray only where there are remote workers."""
-        if not self.found.has_remote_workers:
-            yield
-            return
-        with ray_session(remote_workers=True) as nodes:
-            if on_cluster():
-                self.found = preflight(self.config, nodes)
-            yield
+    def _ray(self) -> contextlib.AbstractContextManager[object]:
+        """Start Ray where there are remote workers; a cluster is connected already."""
+        if on_cluster() or not self.found.has_remote_workers:
+            return contextlib.nullcontext()
+        return ray_session(remote_workers=True)
+
+    def _say_stopping(self) -> None:
+        self.console.print("Stopping: the checkpoint is being written (again: stop at once)")
 
     def _train(self, tracker: SweepTracker | None) -> None:
         from actorlearner.algorithms.registry import algorithm_class

@@ -20,14 +20,17 @@ def add(records: SweepRecords, number: int, steps: int, score: float, status: Tr
 
 def test_a_trial_below_its_budget_was_pruned():
     records = make_records()
-    assert records.end_of(add(records, 0, 99, 1.0)) is TrialStatus.pruned
-    assert records.end_of(add(records, 1, 100, 1.0)) is TrialStatus.completed
+    assert records.end_of(add(records, 0, 99, 1.0)) == (TrialStatus.pruned, None)
+    assert records.end_of(add(records, 1, 100, 1.0)) == (TrialStatus.completed, None)
 
 
 def test_a_whole_trial_without_a_finished_episode_failed():
     # fault F27
     records = make_records()
-    assert records.end_of(add(records, 0, 100, math.nan)) is TrialStatus.failed
+    status, reason = records.end_of(add(records, 0, 100, math.nan))
+    assert status is TrialStatus.failed
+    assert reason is not None
+    assert "episode_return_mean was not a number" in reason
 
 
 def test_nan_scores_stay_out_of_the_curve():
@@ -77,6 +80,10 @@ def test_a_trial_that_starts_twice_is_one_trial():
 @pytest.mark.parametrize("path", ["info.learner.loss", "info/learner/loss"])
 def test_lookup_reads_nested_results(path: str):
     assert lookup({"info": {"learner": {"loss": 2.0}}}, path) == 2.0
+
+
+def test_lookup_reads_flattened_results():
+    assert lookup({"info/learner/loss": 2.0}, "info.learner.loss") == 2.0
 
 
 def test_lookup_gives_nan_for_what_is_absent():

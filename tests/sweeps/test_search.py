@@ -179,7 +179,7 @@ class TestTelling:
     def test_fails_without_a_finite_score_at_the_budget(self, tmp_path: Path, value: Any) -> None:
         trial = self.ended(tmp_path, result(500, 1.0), result(1000, value))  # fault F27
         assert (trial.state, trial.value) == (TrialState.FAIL, None)
-        assert trial.user_attrs[FAIL_REASON].startswith(f"{METRIC} was {value} at the end of the budget (1000 env")
+        assert trial.user_attrs[FAIL_REASON].startswith(f"{METRIC} was not a number at the end of the budget")
         assert trial.intermediate_values == {500: 1.0}
 
     def test_fails_when_stopped_before_any_result(self, tmp_path: Path) -> None:
