@@ -138,12 +138,14 @@ class MlflowSink:
         tags = dict(record.identity)
         if record.parent is not None:
             tags["mlflow.parentRunId"] = self._run_id(client, record.parent, record.parent.pending)
-        if record.may_exist:
-            record.run_id = self._find(client, {NONCE_TAG: record.nonce}) or self._find(client, tags)
+        if record.creation_tried:
+            record.run_id = self._find(client, {NONCE_TAG: record.nonce})
+        if record.run_id is None and record.resume:
+            record.run_id = self._find(client, tags)
         if record.run_id is not None:
             client.update_run(record.run_id, status="RUNNING")
             return record.run_id
-        record.may_exist = True  # from here on: the answer may be lost
+        record.creation_tried = True  # from here on: the answer may be lost
         run = client.create_run(
             self._experiment_id,
             start_time=record.started,
@@ -154,7 +156,8 @@ class MlflowSink:
         return record.run_id
 
     def _find(self, client: MlflowClient, tags: dict[str, str]) -> str | None:
-        conditions = [f"tags.`{key}` = '{value}'" for key, value in tags.items() if "'" not in value]
+        assert not any("'" in value for value in tags.values()), "identities come from searchable()"
+        conditions = [f"tags.`{key}` = '{value}'" for key, value in tags.items()]
         runs = client.search_runs([self._experiment_id], " and ".join(conditions), max_results=1)
         return str(runs[0].info.run_id) if runs else None
 

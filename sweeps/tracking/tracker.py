@@ -12,7 +12,7 @@ from typing import Any
 
 from sweeps.records import TrialStatus
 from sweeps.tracking.metrics import MAX_TAG_LENGTH, clean_key, group_metrics, plain_params
-from sweeps.tracking.records import End, Pending, Point, RunRecord
+from sweeps.tracking.records import End, Pending, Point, RunRecord, searchable
 from sweeps.tracking.sink import MlflowSink
 from sweeps.tracking.source import source_tags
 from sweeps.tracking.uri import redact
@@ -77,7 +77,9 @@ class SweepTracker:
             yaml_text: composed configuration as YAML, kept as the artifact ``config.yaml``.
         """
         with self._lock:
-            record = RunRecord(_SWEEP, name, {"kind": "sweep", "sweep.id": sweep_id}, _now(), may_exist=self._resume)
+            record = RunRecord(
+                _SWEEP, name, {"kind": "sweep", "sweep.id": searchable(sweep_id)}, _now(), resume=self._resume
+            )
             self._sweep = record
         tags = {"mlflow.runName": name, "sweep.name": name, **self._source}
         self._describe(record, tags, config or {}, yaml_text)
@@ -218,10 +220,10 @@ class SweepTracker:
             record = self._runs.get(trial_id)
             if record is None:
                 kind = "training" if self._sweep is None else "trial"
-                identity = {"kind": kind, "trial.id": trial_id}
+                identity = {"kind": kind, "trial.id": searchable(trial_id)}
                 if self._sweep is not None:
                     identity["sweep.id"] = self._sweep.identity["sweep.id"]
-                record = RunRecord(trial_id, trial_id, identity, _now(), self._sweep, may_exist=self._resume)
+                record = RunRecord(trial_id, trial_id, identity, _now(), self._sweep, resume=self._resume)
                 self._runs[trial_id] = record
                 self._open.add(trial_id)
             return record

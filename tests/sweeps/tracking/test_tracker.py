@@ -181,6 +181,46 @@ def test_without_resume_the_same_id_makes_a_new_sweep(make_tracker, uri):
     assert len(client.search_runs([client.get_experiment_by_name("sweeps").experiment_id])) == 2
 
 
+@pytest.mark.parametrize("is_made", [False, True])
+def test_a_lost_answer_to_a_runs_creation_does_not_mix_sweeps(make_tracker, uri, monkeypatch, is_made):
+    first = make_tracker()
+    track_sweep(first)
+    assert first.close(30)
+    real, calls = MlflowClient.create_run, []
+
+    def create_run(*args, **options):
+        calls.append(options)
+        if len(calls) > 1:
+            return real(*args, **options)
+        if is_made:
+            real(*args, **options)
+        raise ConnectionError("no answer")
+
+    monkeypatch.setattr(MlflowClient, "create_run", create_run)
+    second = make_tracker()
+    second.start_sweep("id-1", "second", config={"search": {"num_trials": 7}})
+    second.start_trial("t0", {"a": 1}, "", name="second-0")
+    assert second.close(30)
+    assert any("no answer" in problem for problem in second.problems)
+    client, runs = runs_by_name(uri)
+    assert len(client.search_runs([runs["second"].info.experiment_id])) == 6
+    assert runs["cartpole"].info.status == "FINISHED"
+    assert runs["cartpole"].data.params == {"search.num_trials": "3"}
+    assert runs["second"].data.params == {"search.num_trials": "7"}
+    assert runs["second-0"].data.tags["mlflow.parentRunId"] == runs["second"].info.run_id
+
+
+@pytest.mark.parametrize("sweep_id", ["it's", 'a "b" it\'s', "back\\slash\\", "100%"])
+def test_resume_tells_ids_with_quotes_apart(make_tracker, uri, sweep_id):
+    for name, each in [("other", "x's"), ("first", sweep_id), ("second", sweep_id)]:
+        tracker = make_tracker(resume=True)
+        tracker.start_sweep(each, name)
+        tracker.close(30)
+        assert tracker.problems == []
+    _, runs = runs_by_name(uri)
+    assert sorted(runs) == ["other", "second"]
+
+
 def test_long_values_odd_keys_and_many_params_are_accepted(make_tracker, uri):
     tracker = make_tracker()
     params = {f"section.key{index}": index for index in range(230)} | {"long": "x" * 9000, "odd %$ key": 1}
