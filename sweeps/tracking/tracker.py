@@ -6,6 +6,7 @@ import json
 import math
 import threading
 import time
+import uuid
 from collections.abc import Mapping
 from types import TracebackType
 from typing import Any
@@ -66,20 +67,20 @@ class SweepTracker:
         self._source = source_tags()
 
     def start_sweep(
-        self, sweep_id: str, name: str, *, config: Mapping[str, Any] | None = None, yaml_text: str = ""
+        self, sweep_id: str | None, name: str, *, config: Mapping[str, Any] | None = None, yaml_text: str = ""
     ) -> None:
         """Begin the parent run.
 
         Args:
-            sweep_id: unique among all sweeps of the store (the key by which ``resume`` finds it again).
+            sweep_id: unique among all sweeps of the store (the key by which ``resume`` finds it again); None for a
+                sweep that will not be resumed: it gets a random one.
             name: shown to people.
             config: composed configuration, nested; its plain values become parameters.
             yaml_text: composed configuration as YAML, kept as the artifact ``config.yaml``.
         """
+        identity = {"kind": "sweep", "sweep.id": searchable(uuid.uuid4().hex if sweep_id is None else sweep_id)}
         with self._lock:
-            record = RunRecord(
-                _SWEEP, name, {"kind": "sweep", "sweep.id": searchable(sweep_id)}, _now(), resume=self._resume
-            )
+            record = RunRecord(_SWEEP, name, identity, _now(), resume=self._resume)
             self._sweep = record
         tags = {"mlflow.runName": name, "sweep.name": name, **self._source}
         self._describe(record, tags, config or {}, yaml_text)

@@ -181,6 +181,19 @@ def test_without_resume_the_same_id_makes_a_new_sweep(make_tracker, uri):
     assert len(client.search_runs([client.get_experiment_by_name("sweeps").experiment_id])) == 2
 
 
+def test_a_sweep_without_an_id_gets_one_of_its_own(make_tracker, uri):
+    for name in ("first", "second"):
+        tracker = make_tracker()
+        tracker.start_sweep(None, name)
+        tracker.start_trial("t", {}, "", name=f"trial of {name}")
+        tracker.close(30)
+    _, runs = runs_by_name(uri)
+    ids = [runs[name].data.tags["sweep.id"] for name in ("first", "second")]
+    assert all(len(each) == 32 for each in ids)
+    assert ids[0] != ids[1]
+    assert [runs[f"trial of {name}"].data.tags["sweep.id"] for name in ("first", "second")] == ids
+
+
 @pytest.mark.parametrize("is_made", [False, True])
 def test_a_lost_answer_to_a_runs_creation_does_not_mix_sweeps(make_tracker, uri, monkeypatch, is_made):
     first = make_tracker()
