@@ -10,12 +10,14 @@ from omegaconf import OmegaConf
 from ray.tune import Callback
 
 from sweeps.failures import error_line
-from sweeps.records import TrialStatus
+from sweeps.records import TrialStatus, lookup
 from sweeps.tracking.tracker import SweepTracker
 
 if TYPE_CHECKING:
     from ray.tune.experiment import Trial
 
+# The sweep varies it from trial to trial, too, but it is no choice of the search.
+SEED_KEY = "debugging.seed"
 STEPS_KEY = "num_env_steps_sampled"
 
 
@@ -26,12 +28,15 @@ class MlflowCallback(Callback):
         tracker: where trials are told; the sweep itself is begun and ended by the caller.
         budget: env steps of a full trial; one that ended with fewer, without an error, was pruned.
         metric: the objective's key in the result, such as ``episode_return_mean``.
+        base_seed: the sweep's seed, from which a trial's seed tells its number; without it trials are numbered as Tune
+            lists them.
     """
 
-    def __init__(self, tracker: SweepTracker | None, *, budget: int, metric: str) -> None:
+    def __init__(self, tracker: SweepTracker | None, *, budget: int, metric: str, base_seed: int | None = None) -> None:
         self._tracker = tracker
         self._budget = budget
         self._metric = metric
+        self._base_seed = base_seed
         self._started: set[str] = set()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -43,12 +48,15 @@ class MlflowCallback(Callback):
         if self._tracker is None or trial.trial_id in self._started:
             return
         self._started.add(trial.trial_id)
+        varied = {key.replace("/", "."): value for key, value in (trial.evaluated_params or {}).items()}
+        seed = lookup(trial.config, SEED_KEY)
         self._tracker.start_trial(
             trial.trial_id,
             trial.config,
             to_yaml(trial.config),
-            number=trials.index(trial),
-            searched={key.replace("/", "."): value for key, value in (trial.evaluated_params or {}).items()},
+            number=self._number(trials, trial),
+            seed=seed if isinstance(seed, int) else None,
+            searched={key: value for key, value in varied.items() if key != SEED_KEY},
         )
 
     def on_trial_result(
@@ -74,6 +82,13 @@ class MlflowCallback(Callback):
         if self._tracker is not None:
             self.on_trial_start(0, trials, trial)
             self._tracker.end_trial(trial.trial_id, status, score, reason)
+
+    def _number(self, trials: list[Trial], trial: Trial) -> int:
+        if self._base_seed is None:
+            return trials.index(trial)
+        from sweeps.observer import trial_number
+
+        return trial_number(trial.config, self._base_seed)
 
     def _score(self, result: Mapping[str, Any]) -> float | None:
         value = result.get(self._metric)

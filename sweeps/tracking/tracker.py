@@ -92,6 +92,7 @@ class SweepTracker:
         yaml_text: str,
         *,
         number: int | None = None,
+        seed: int | None = None,
         name: str | None = None,
         searched: Mapping[str, Any] | None = None,
     ) -> None:
@@ -102,11 +103,12 @@ class SweepTracker:
             params: configuration, nested or flat; its plain values become parameters.
             yaml_text: composed configuration as YAML, kept as the artifact ``config.yaml``.
             number: the trial's place in the sweep, from 0.
-            name: shown to people; ``trial-<number>`` by default.
+            seed: what the trial's randomness starts from.
+            name: shown to people; by default ``trial_00007``, like the trial's folder.
             searched: the values that the search chose, by dotted key; shown, rounded, on the run's page.
         """
         record = self._record(trial_id)
-        shown = name or (trial_id if number is None else f"trial-{number:04d}")
+        shown = name or (trial_id if number is None else f"trial_{number:05d}")
         record.name = shown
         # Trials have the sweep's source, so that MLflow's pages show it; its versions stand on the sweep's run only.
         is_child = record.parent is not None
@@ -114,6 +116,8 @@ class SweepTracker:
         tags["mlflow.runName"] = shown
         if number is not None:
             tags["trial.number"] = str(number)
+        if seed is not None:
+            tags["trial.seed"] = str(seed)
         if searched:
             self._searched[trial_id] = plain_params({key: _rounded(value) for key, value in searched.items()})
             tags["mlflow.note.content"] = "**Chosen by the search**\n\n" + _bullets(self._searched[trial_id])

@@ -56,8 +56,8 @@ def test_a_sweep_is_a_parent_with_children_and_all_they_need(make_tracker, uri):
     assert tracker.close(30)
     assert tracker.problems == []
     client, runs = runs_by_name(uri)
-    assert sorted(runs) == ["cartpole", "trial-0000", "trial-0001", "trial-0002"]
-    parent, child = runs["cartpole"], runs["trial-0000"]
+    assert sorted(runs) == ["cartpole", "trial_00000", "trial_00001", "trial_00002"]
+    parent, child = runs["cartpole"], runs["trial_00000"]
     for run in runs.values():
         if run is not parent:
             assert run.data.tags["mlflow.parentRunId"] == parent.info.run_id
@@ -84,11 +84,11 @@ def test_end_states_say_how_a_trial_ended(make_tracker, uri):
     states = {name: (run.info.status, run.data.tags["status"]) for name, run in runs.items()}
     assert states == {
         "cartpole": ("FINISHED", "completed"),
-        "trial-0000": ("FINISHED", "completed"),
-        "trial-0001": ("FINISHED", "pruned"),
-        "trial-0002": ("FAILED", "failed"),
+        "trial_00000": ("FINISHED", "completed"),
+        "trial_00001": ("FINISHED", "pruned"),
+        "trial_00002": ("FAILED", "failed"),
     }
-    assert runs["trial-0002"].data.tags["error"] == "ValueError: boom"
+    assert runs["trial_00002"].data.tags["error"] == "ValueError: boom"
 
 
 def test_the_parent_shows_the_best_completed_trial(make_tracker, uri):
@@ -99,7 +99,7 @@ def test_the_parent_shows_the_best_completed_trial(make_tracker, uri):
     parent = runs["cartpole"]
     # The pruned trial's score of 41 is higher, but not from a whole budget.
     assert parent.data.metrics["best_score"] == 40.0
-    assert parent.data.tags["best_trial"] == "trial-0000"
+    assert parent.data.tags["best_trial"] == "trial_00000"
     assert parent.data.tags["best.algorithm.lr"] == "0.001"
     assert json.loads(artifact(parent, "summary.json")) == {"status": "completed", "trials": 3}
     assert parent.data.params == {"search.num_trials": "3"}
@@ -143,9 +143,9 @@ def test_calls_in_any_order_make_one_run(make_tracker, uri):
     tracker.start_trial("t", {"a": 1}, "a: 1\n", number=7)
     tracker.close(30)
     _, runs = runs_by_name(uri)
-    assert list(runs) == ["trial-0007"]
-    assert runs["trial-0007"].info.status == "FAILED"
-    assert runs["trial-0007"].data.params == {"a": "1"}
+    assert list(runs) == ["trial_00007"]
+    assert runs["trial_00007"].info.status == "FAILED"
+    assert runs["trial_00007"].data.params == {"a": "1"}
 
 
 def test_what_has_not_ended_is_interrupted(make_tracker, uri):
@@ -155,7 +155,7 @@ def test_what_has_not_ended_is_interrupted(make_tracker, uri):
     tracker.close(30)
     _, runs = runs_by_name(uri)
     states = {name: (run.info.status, run.data.tags["status"]) for name, run in runs.items()}
-    assert states == {"cut": ("KILLED", "interrupted"), "trial-0000": ("KILLED", "interrupted")}
+    assert states == {"cut": ("KILLED", "interrupted"), "trial_00000": ("KILLED", "interrupted")}
 
 
 def test_resume_continues_the_same_runs(make_tracker, uri):
@@ -167,8 +167,8 @@ def test_resume_continues_the_same_runs(make_tracker, uri):
         tracker.close(30)
         assert tracker.problems == []
     client, runs = runs_by_name(uri)
-    assert sorted(runs) == ["again", "trial-0000"]
-    history = client.get_metric_history(runs["trial-0000"].info.run_id, "episode/episode_return_mean")
+    assert sorted(runs) == ["again", "trial_00000"]
+    history = client.get_metric_history(runs["trial_00000"].info.run_id, "episode/episode_return_mean")
     assert [point.step for point in history] == [1000, 2000]
 
 
@@ -276,7 +276,7 @@ def test_threads_can_share_a_tracker(make_tracker, uri):
     client, runs = runs_by_name(uri)
     assert len(runs) == 5
     for number in range(4):
-        run_id = runs[f"trial-{number:04d}"].info.run_id
+        run_id = runs[f"trial_{number:05d}"].info.run_id
         assert len(client.get_metric_history(run_id, "episode/episode_return_mean")) == 100
 
 
