@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import pickle
+import threading
 
 import pytest
 from mlflow import MlflowClient
 from ray import tune
 
+from sweeps.records import SweepRecords
 from sweeps.tracking.callback import MlflowCallback, env_steps
 
 
@@ -113,8 +115,41 @@ def test_the_seed_gives_the_number_and_is_no_choice_of_the_search(make_tracker, 
     assert "seed:" not in sweep_tags["mlflow.note.content"]
 
 
+def test_the_records_decide_how_a_trial_ended(make_tracker, uri):
+    records = SweepRecords("episode_return_mean", maximize=True, budget=400, num_trials=1)
+    trial = FakeTrial("a", 100, {"num_env_steps_sampled": 400})
+    records.start(0, "a", {}, trial.config)
+    records.result("a", trial.last_result)
+    records.finish("a", records.end_of("a"), "no episode ended")
+    tracker = make_tracker()
+    callback = MlflowCallback(
+        tracker,
+        budget=400,
+        metric="episode_return_mean",
+        end_of=lambda trial_id: (next(iter(records)).status, next(iter(records)).reason),
+    )
+    callback.on_trial_complete(0, [trial], trial)
+    assert tracker.close(30)
+    run = tracked_runs(uri)["trial_00000"]
+    assert (run.info.status, run.data.tags["status"]) == ("FAILED", "failed")
+    assert run.data.tags["error"] == "no episode ended"
+    assert "score" not in run.data.metrics
+
+
+@pytest.mark.parametrize("metric", ["evaluation.episode_return_mean", "evaluation/episode_return_mean"])
+def test_a_nested_objective_is_the_score(make_tracker, uri, metric):
+    tracker = make_tracker()
+    trial = FakeTrial("a", 0, {"num_env_steps_sampled": 400, "evaluation": {"episode_return_mean": 7.0}})
+    MlflowCallback(tracker, budget=400, metric=metric).on_trial_complete(0, [trial], trial)
+    assert tracker.close(30)
+    assert tracked_runs(uri)["trial_00000"].data.metrics["score"] == 7.0
+
+
 def test_a_snapshot_holds_no_thread_and_no_client(make_tracker):
-    callback = MlflowCallback(make_tracker(), budget=400, metric="episode_return_mean")
+    lock = threading.Lock()  # as in what the records' display holds: it cannot be pickled
+    callback = MlflowCallback(
+        make_tracker(), budget=400, metric="episode_return_mean", end_of=lambda trial_id: (lock, trial_id)
+    )
     restored = pickle.loads(pickle.dumps(callback))
     restored.on_trial_result(0, [], None, {"num_env_steps_sampled": 1})  # tracks nothing, raises nothing
 
