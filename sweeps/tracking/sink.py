@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -87,9 +87,10 @@ class MlflowSink:
     def _write_batches(self, client: MlflowClient, run_id: str, work: Pending) -> None:
         from mlflow.entities import Metric, Param, RunTag
 
-        for keys in _chunks(work.params):
+        for keys in _chunks(work.params, MAX_OTHERS):
             params = [Param(key, work.params[key]) for key in keys]
             self._call(partial(_drop, work.params, keys), client.log_batch, run_id, params=params)
+        _split_large(work.points)
         while work.points:
             count = _count_fitting(work.points)
             metrics = [
@@ -101,10 +102,10 @@ class MlflowSink:
                 partial(_drop_first, work.points, count),
                 client.log_batch,
                 run_id,
-                metrics=metrics[:MAX_METRICS],
+                metrics=metrics,
                 lost_points=count,
             )
-        for keys in _chunks(work.tags):
+        for keys in _chunks(work.tags, MAX_OTHERS):
             tags = [RunTag(key, work.tags[key]) for key in keys]
             self._call(partial(_drop, work.tags, keys), client.log_batch, run_id, tags=tags)
 
@@ -162,10 +163,10 @@ class MlflowSink:
         return str(runs[0].info.run_id) if runs else None
 
 
-def _chunks(mapping: dict[str, str]) -> Iterator[list[str]]:
+def _chunks(mapping: Mapping[str, Any], size: int) -> Iterator[list[str]]:
     keys = list(mapping)
-    for start in range(0, len(keys), MAX_OTHERS):
-        yield keys[start : start + MAX_OTHERS]
+    for start in range(0, len(keys), size):
+        yield keys[start : start + size]
 
 
 def _drop(mapping: dict[str, str], keys: list[str]) -> None:
@@ -177,11 +178,22 @@ def _drop_first(points: list[Point], count: int) -> None:
     del points[:count]
 
 
+def _split_large(points: list[Point]) -> None:
+    """Make several points of each one that holds more metrics than one call takes."""
+    if all(len(point.metrics) <= MAX_METRICS for point in points):
+        return
+    points[:] = [
+        point._replace(metrics={key: point.metrics[key] for key in keys})
+        for point in points
+        for keys in _chunks(point.metrics, MAX_METRICS)
+    ]
+
+
 def _count_fitting(points: list[Point]) -> int:
-    """Return how many points fit into one call, at least one."""
+    """Return how many points fit into one call; none is larger than that."""
     total = 0
     for index, point in enumerate(points):
         total += len(point.metrics)
         if total > MAX_METRICS:
-            return max(index, 1)
+            return index
     return len(points)

@@ -238,7 +238,7 @@ def test_long_values_odd_keys_and_many_params_are_accepted(make_tracker, uri):
     tracker = make_tracker()
     params = {f"section.key{index}": index for index in range(230)} | {"long": "x" * 9000, "odd %$ key": 1}
     tracker.start_trial("t", params, "")
-    tracker.log("t", 1, {f"metric{index}": float(index) for index in range(1500)})
+    tracker.log("t", 1, {f"metric{index}": float(index) for index in range(2500)})
     tracker.log("t", 2, {"odd %$ metric": 1.0, "../up": 2.0, "inf": float("inf"), "text": "no", "flag": True})
     assert tracker.close(30)
     _, runs = runs_by_name(uri)
@@ -248,6 +248,7 @@ def test_long_values_odd_keys_and_many_params_are_accepted(make_tracker, uri):
     assert len(data.params["long"]) == 6000
     assert data.params["odd __ key"] == "1"
     assert data.metrics["train/odd __ metric"] == 1.0
+    assert all(data.metrics[f"train/metric{index}"] == index for index in range(2500))
     assert not {"train/inf", "train/text", "train/flag"} & set(data.metrics)
 
 
