@@ -43,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Stopped:
         return 0
     except ConfigError as error:
-        print(f"Error: {error}", file=sys.stderr)
+        print(f"error: {error}", file=sys.stderr)
         return 2
 
 
@@ -97,7 +97,7 @@ def _show(options: argparse.Namespace) -> int:
             raise ConfigError(f"MLflow's server did not start: {_last_line(log)}")
         print(f"Open {address}/{_page(address, options.experiment)}\nStop with Ctrl-C.", flush=True)
         process.wait()
-        print(f"MLflow's server ended by itself: {_last_line(log)}", file=sys.stderr)
+        print(f"error: MLflow's server ended by itself: {_last_line(log)}", file=sys.stderr)
         return 1
 
 
@@ -130,14 +130,15 @@ def _why_not(host: str, port: int) -> str | None:
 def _server(uri: str, host: str, port: int, log: IO[bytes]) -> Iterator[subprocess.Popen[bytes]]:
     """Run ``mlflow server`` with one worker in a process group of its own; all of it is gone afterwards."""
     path = sqlite_path(uri)
-    command = [sys.executable, "-m", "mlflow", "server", "--backend-store-uri", uri]
-    command += ["--host", host, "--port", str(port), "--workers", "1"]
+    command = [sys.executable, "-m", "mlflow", "server", "--host", host, "--port", str(port), "--workers", "1"]
     if path is not None:
         # Otherwise MLflow would put both into the working directory.
         artifacts = str(path.parent / "mlartifacts")
         command += ["--default-artifact-root", artifacts, "--artifacts-destination", artifacts]
     environment = {
         **os.environ,
+        # Not as an option: a command line shows its password to everyone on the machine.
+        "MLFLOW_BACKEND_STORE_URI": uri,
         "MLFLOW_DISABLE_TELEMETRY": os.environ.get("MLFLOW_DISABLE_TELEMETRY", "true"),
         # The job runner starts a dozen more processes, for features that sweeps do not use.
         "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -48,12 +49,13 @@ class RunRecord:
     Attributes:
         key: the caller's name for it, such as the trial id.
         name: shown to people.
-        identity: tags by which a resumed sweep finds the run of an earlier process.
+        identity: tags by which a resumed sweep finds the run of an earlier process; values from ``searchable``.
         started: wall time in ms since 1970.
         parent: the sweep's run; None for the sweep itself and for a single training.
         run_id: MLflow's id once the run exists.
         nonce: tag by which this process finds the run when MLflow's answer to its creation was lost.
-        may_exist: whether to look for the run before creating it.
+        resume: whether a run of an earlier process with the same identity is continued.
+        creation_tried: whether the run may exist although MLflow's answer never came.
         last_step: env steps of the latest result.
         ended: whether its end has been told.
     """
@@ -65,7 +67,13 @@ class RunRecord:
     parent: RunRecord | None = None
     run_id: str | None = None
     nonce: str = field(default_factory=lambda: uuid.uuid4().hex)
-    may_exist: bool = False
+    resume: bool = False
+    creation_tried: bool = False
     last_step: int = 0
     ended: bool = False
     pending: Pending = field(default_factory=Pending)
+
+
+def searchable(text: str) -> str:
+    """Return an id in a form that MLflow's search language can quote: quotes and backslashes as ``%27``."""
+    return re.sub(r"['\"\\%]", lambda match: f"%{ord(match[0]):02X}", text)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -87,9 +87,10 @@ class MlflowSink:
     def _write_batches(self, client: MlflowClient, run_id: str, work: Pending) -> None:
         from mlflow.entities import Metric, Param, RunTag
 
-        for keys in _chunks(work.params):
+        for keys in _chunks(work.params, MAX_OTHERS):
             params = [Param(key, work.params[key]) for key in keys]
             self._call(partial(_drop, work.params, keys), client.log_batch, run_id, params=params)
+        _split_large(work.points)
         while work.points:
             count = _count_fitting(work.points)
             metrics = [
@@ -101,10 +102,10 @@ class MlflowSink:
                 partial(_drop_first, work.points, count),
                 client.log_batch,
                 run_id,
-                metrics=metrics[:MAX_METRICS],
+                metrics=metrics,
                 lost_points=count,
             )
-        for keys in _chunks(work.tags):
+        for keys in _chunks(work.tags, MAX_OTHERS):
             tags = [RunTag(key, work.tags[key]) for key in keys]
             self._call(partial(_drop, work.tags, keys), client.log_batch, run_id, tags=tags)
 
@@ -138,12 +139,14 @@ class MlflowSink:
         tags = dict(record.identity)
         if record.parent is not None:
             tags["mlflow.parentRunId"] = self._run_id(client, record.parent, record.parent.pending)
-        if record.may_exist:
-            record.run_id = self._find(client, {NONCE_TAG: record.nonce}) or self._find(client, tags)
+        if record.creation_tried:
+            record.run_id = self._find(client, {NONCE_TAG: record.nonce})
+        if record.run_id is None and record.resume:
+            record.run_id = self._find(client, tags)
         if record.run_id is not None:
             client.update_run(record.run_id, status="RUNNING")
             return record.run_id
-        record.may_exist = True  # from here on: the answer may be lost
+        record.creation_tried = True  # from here on: the answer may be lost
         run = client.create_run(
             self._experiment_id,
             start_time=record.started,
@@ -154,15 +157,16 @@ class MlflowSink:
         return record.run_id
 
     def _find(self, client: MlflowClient, tags: dict[str, str]) -> str | None:
-        conditions = [f"tags.`{key}` = '{value}'" for key, value in tags.items() if "'" not in value]
+        assert not any("'" in value for value in tags.values()), "identities come from searchable()"
+        conditions = [f"tags.`{key}` = '{value}'" for key, value in tags.items()]
         runs = client.search_runs([self._experiment_id], " and ".join(conditions), max_results=1)
         return str(runs[0].info.run_id) if runs else None
 
 
-def _chunks(mapping: dict[str, str]) -> Iterator[list[str]]:
+def _chunks(mapping: Mapping[str, Any], size: int) -> Iterator[list[str]]:
     keys = list(mapping)
-    for start in range(0, len(keys), MAX_OTHERS):
-        yield keys[start : start + MAX_OTHERS]
+    for start in range(0, len(keys), size):
+        yield keys[start : start + size]
 
 
 def _drop(mapping: dict[str, str], keys: list[str]) -> None:
@@ -174,11 +178,22 @@ def _drop_first(points: list[Point], count: int) -> None:
     del points[:count]
 
 
+def _split_large(points: list[Point]) -> None:
+    """Make several points of each one that holds more metrics than one call takes."""
+    if all(len(point.metrics) <= MAX_METRICS for point in points):
+        return
+    points[:] = [
+        point._replace(metrics={key: point.metrics[key] for key in keys})
+        for point in points
+        for keys in _chunks(point.metrics, MAX_METRICS)
+    ]
+
+
 def _count_fitting(points: list[Point]) -> int:
-    """Return how many points fit into one call, at least one."""
+    """Return how many points fit into one call; none is larger than that."""
     total = 0
     for index, point in enumerate(points):
         total += len(point.metrics)
         if total > MAX_METRICS:
-            return max(index, 1)
+            return index
     return len(points)

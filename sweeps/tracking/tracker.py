@@ -6,13 +6,14 @@ import json
 import math
 import threading
 import time
+import uuid
 from collections.abc import Mapping
 from types import TracebackType
 from typing import Any
 
 from sweeps.records import TrialStatus
 from sweeps.tracking.metrics import MAX_TAG_LENGTH, clean_key, group_metrics, plain_params
-from sweeps.tracking.records import End, Pending, Point, RunRecord
+from sweeps.tracking.records import End, Pending, Point, RunRecord, searchable
 from sweeps.tracking.sink import MlflowSink
 from sweeps.tracking.source import source_tags
 from sweeps.tracking.uri import redact
@@ -66,18 +67,20 @@ class SweepTracker:
         self._source = source_tags()
 
     def start_sweep(
-        self, sweep_id: str, name: str, *, config: Mapping[str, Any] | None = None, yaml_text: str = ""
+        self, sweep_id: str | None, name: str, *, config: Mapping[str, Any] | None = None, yaml_text: str = ""
     ) -> None:
         """Begin the parent run.
 
         Args:
-            sweep_id: unique among all sweeps of the store (the key by which ``resume`` finds it again).
+            sweep_id: unique among all sweeps of the store (the key by which ``resume`` finds it again); None for a
+                sweep that will not be resumed: it gets a random one.
             name: shown to people.
             config: composed configuration, nested; its plain values become parameters.
             yaml_text: composed configuration as YAML, kept as the artifact ``config.yaml``.
         """
+        identity = {"kind": "sweep", "sweep.id": searchable(uuid.uuid4().hex if sweep_id is None else sweep_id)}
         with self._lock:
-            record = RunRecord(_SWEEP, name, {"kind": "sweep", "sweep.id": sweep_id}, _now(), may_exist=self._resume)
+            record = RunRecord(_SWEEP, name, identity, _now(), resume=self._resume)
             self._sweep = record
         tags = {"mlflow.runName": name, "sweep.name": name, **self._source}
         self._describe(record, tags, config or {}, yaml_text)
@@ -89,6 +92,7 @@ class SweepTracker:
         yaml_text: str,
         *,
         number: int | None = None,
+        seed: int | None = None,
         name: str | None = None,
         searched: Mapping[str, Any] | None = None,
     ) -> None:
@@ -99,11 +103,12 @@ class SweepTracker:
             params: configuration, nested or flat; its plain values become parameters.
             yaml_text: composed configuration as YAML, kept as the artifact ``config.yaml``.
             number: the trial's place in the sweep, from 0.
-            name: shown to people; ``trial-<number>`` by default.
+            seed: what the trial's randomness starts from.
+            name: shown to people; by default ``trial_00007``, like the trial's folder.
             searched: the values that the search chose, by dotted key; shown, rounded, on the run's page.
         """
         record = self._record(trial_id)
-        shown = name or (trial_id if number is None else f"trial-{number:04d}")
+        shown = name or (trial_id if number is None else f"trial_{number:05d}")
         record.name = shown
         # Trials have the sweep's source, so that MLflow's pages show it; its versions stand on the sweep's run only.
         is_child = record.parent is not None
@@ -111,6 +116,8 @@ class SweepTracker:
         tags["mlflow.runName"] = shown
         if number is not None:
             tags["trial.number"] = str(number)
+        if seed is not None:
+            tags["trial.seed"] = str(seed)
         if searched:
             self._searched[trial_id] = plain_params({key: _rounded(value) for key, value in searched.items()})
             tags["mlflow.note.content"] = "**Chosen by the search**\n\n" + _bullets(self._searched[trial_id])
@@ -218,10 +225,10 @@ class SweepTracker:
             record = self._runs.get(trial_id)
             if record is None:
                 kind = "training" if self._sweep is None else "trial"
-                identity = {"kind": kind, "trial.id": trial_id}
+                identity = {"kind": kind, "trial.id": searchable(trial_id)}
                 if self._sweep is not None:
                     identity["sweep.id"] = self._sweep.identity["sweep.id"]
-                record = RunRecord(trial_id, trial_id, identity, _now(), self._sweep, may_exist=self._resume)
+                record = RunRecord(trial_id, trial_id, identity, _now(), self._sweep, resume=self._resume)
                 self._runs[trial_id] = record
                 self._open.add(trial_id)
             return record

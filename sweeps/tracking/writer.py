@@ -31,7 +31,7 @@ class BackgroundWriter:
     Args:
         sink: the calls to MLflow; connecting (import, database creation) is done in the thread too.
         flush_interval: seconds during which points are gathered before they are written.
-        max_points: metric points that may wait, over all runs.
+        max_points: metric points that may wait, over all runs; where there are more runs, one point of each.
         retry_delay: seconds before the second attempt after a failure; doubles up to 30 s.
     """
 
@@ -90,15 +90,16 @@ class BackgroundWriter:
         return not unfinished
 
     def _thin(self) -> bool:
-        """Drop every second waiting point of the longest curve, never its last one; called with the lock held."""
+        """Drop every second waiting point of the longest curve, never its last one, which may hold the score.
+
+        Called with the lock held. Returns whether a point was dropped.
+        """
         points = max((record.pending.points for record in self._dirty.values()), key=len)
         before = len(points)
         del points[-2::-2]
-        if before == 1:
-            points.clear()
         self._waiting_points -= before - len(points)
         self._dropped_points += before - len(points)
-        return True
+        return len(points) < before
 
     def _run(self) -> None:
         failures = 0

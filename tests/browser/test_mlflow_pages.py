@@ -121,29 +121,29 @@ def test_the_run_tree_shows_the_sweep_and_its_trials(page, address, tmp_path):
     page.goto(address)
     link_to(page, "cartpole")
     page.get_by_text("4 matching runs").wait_for()
-    assert page.get_by_role("link", name="trial-0000").count() == 0  # folded below their sweep
+    assert page.get_by_role("link", name="trial_00000").count() == 0  # folded below their sweep
     page.locator('[role="row"]', has_text="cartpole").get_by_role("button").first.click()
     for number in range(3):
-        link_to(page, f"trial-{number:04d}")
+        link_to(page, f"trial_{number:05d}")
     keep(page, tmp_path, "runs")
 
 
 def test_the_sweeps_page_names_the_best_trial(page, address, tmp_path):
     page.goto(address)
     page.goto(link_to(page, "cartpole"))
-    page.get_by_text("Best: trial-0002, score 498.761").wait_for()
+    page.get_by_text("Best: trial_00002, score 498.761").wait_for()
     text = page.inner_text("body")
     assert "Trials: 2 completed, 1 pruned." in text
     assert "sweep/best_score" in text
     for number in range(3):
-        link_to(page, f"trial-{number:04d}")
+        link_to(page, f"trial_{number:05d}")
     keep(page, tmp_path, "sweep")
 
 
 def test_a_trials_page_shows_parameters_charts_and_configuration(page, address, tmp_path):
     page.goto(address)
     page.goto(link_to(page, "cartpole"))
-    trial = link_to(page, "trial-0001").partition("?")[0]
+    trial = link_to(page, "trial_00001").partition("?")[0]
     page.goto(trial)
     page.get_by_text("Parameters (3)").wait_for()
     text = page.inner_text("body")

@@ -23,6 +23,7 @@ def run_ui(folder, *options):
 def assert_mistake(done, message):
     assert done.returncode == 2
     assert re.search(message, done.stderr), done.stderr
+    assert done.stderr.startswith("error: ")
     assert "Traceback" not in done.stderr
     assert done.stdout == ""
 
@@ -74,6 +75,9 @@ def test_it_serves_the_experiment_and_leaves_no_process(store, number):
                 assert b"mlflow" in page.read().lower()
             groups = process_groups_below(process.pid)
             assert groups
+            commands = command_lines(groups)
+            assert "mlflow" in commands
+            assert "sqlite:" not in commands  # a store's URI may hold a password
             process.send_signal(number)
             out, err = process.communicate(timeout=30)
         finally:
@@ -91,3 +95,10 @@ def process_groups_below(pid):
     ).stdout
     rows = [line.split() for line in listing.splitlines()]
     return {int(pgid) for ppid, pgid in rows if int(ppid) == pid}
+
+
+def command_lines(groups):
+    listing = subprocess.run(
+        ["ps", "-eo", "pgid=,args="], capture_output=True, text=True, check=True, timeout=20
+    ).stdout
+    return "\n".join(line for line in listing.splitlines() if int(line.split()[0]) in groups)

@@ -56,8 +56,8 @@ def test_a_sweep_is_a_parent_with_children_and_all_they_need(make_tracker, uri):
     assert tracker.close(30)
     assert tracker.problems == []
     client, runs = runs_by_name(uri)
-    assert sorted(runs) == ["cartpole", "trial-0000", "trial-0001", "trial-0002"]
-    parent, child = runs["cartpole"], runs["trial-0000"]
+    assert sorted(runs) == ["cartpole", "trial_00000", "trial_00001", "trial_00002"]
+    parent, child = runs["cartpole"], runs["trial_00000"]
     for run in runs.values():
         if run is not parent:
             assert run.data.tags["mlflow.parentRunId"] == parent.info.run_id
@@ -84,11 +84,11 @@ def test_end_states_say_how_a_trial_ended(make_tracker, uri):
     states = {name: (run.info.status, run.data.tags["status"]) for name, run in runs.items()}
     assert states == {
         "cartpole": ("FINISHED", "completed"),
-        "trial-0000": ("FINISHED", "completed"),
-        "trial-0001": ("FINISHED", "pruned"),
-        "trial-0002": ("FAILED", "failed"),
+        "trial_00000": ("FINISHED", "completed"),
+        "trial_00001": ("FINISHED", "pruned"),
+        "trial_00002": ("FAILED", "failed"),
     }
-    assert runs["trial-0002"].data.tags["error"] == "ValueError: boom"
+    assert runs["trial_00002"].data.tags["error"] == "ValueError: boom"
 
 
 def test_the_parent_shows_the_best_completed_trial(make_tracker, uri):
@@ -99,7 +99,7 @@ def test_the_parent_shows_the_best_completed_trial(make_tracker, uri):
     parent = runs["cartpole"]
     # The pruned trial's score of 41 is higher, but not from a whole budget.
     assert parent.data.metrics["best_score"] == 40.0
-    assert parent.data.tags["best_trial"] == "trial-0000"
+    assert parent.data.tags["best_trial"] == "trial_00000"
     assert parent.data.tags["best.algorithm.lr"] == "0.001"
     assert json.loads(artifact(parent, "summary.json")) == {"status": "completed", "trials": 3}
     assert parent.data.params == {"search.num_trials": "3"}
@@ -143,9 +143,9 @@ def test_calls_in_any_order_make_one_run(make_tracker, uri):
     tracker.start_trial("t", {"a": 1}, "a: 1\n", number=7)
     tracker.close(30)
     _, runs = runs_by_name(uri)
-    assert list(runs) == ["trial-0007"]
-    assert runs["trial-0007"].info.status == "FAILED"
-    assert runs["trial-0007"].data.params == {"a": "1"}
+    assert list(runs) == ["trial_00007"]
+    assert runs["trial_00007"].info.status == "FAILED"
+    assert runs["trial_00007"].data.params == {"a": "1"}
 
 
 def test_what_has_not_ended_is_interrupted(make_tracker, uri):
@@ -155,7 +155,7 @@ def test_what_has_not_ended_is_interrupted(make_tracker, uri):
     tracker.close(30)
     _, runs = runs_by_name(uri)
     states = {name: (run.info.status, run.data.tags["status"]) for name, run in runs.items()}
-    assert states == {"cut": ("KILLED", "interrupted"), "trial-0000": ("KILLED", "interrupted")}
+    assert states == {"cut": ("KILLED", "interrupted"), "trial_00000": ("KILLED", "interrupted")}
 
 
 def test_resume_continues_the_same_runs(make_tracker, uri):
@@ -167,8 +167,8 @@ def test_resume_continues_the_same_runs(make_tracker, uri):
         tracker.close(30)
         assert tracker.problems == []
     client, runs = runs_by_name(uri)
-    assert sorted(runs) == ["again", "trial-0000"]
-    history = client.get_metric_history(runs["trial-0000"].info.run_id, "episode/episode_return_mean")
+    assert sorted(runs) == ["again", "trial_00000"]
+    history = client.get_metric_history(runs["trial_00000"].info.run_id, "episode/episode_return_mean")
     assert [point.step for point in history] == [1000, 2000]
 
 
@@ -181,11 +181,64 @@ def test_without_resume_the_same_id_makes_a_new_sweep(make_tracker, uri):
     assert len(client.search_runs([client.get_experiment_by_name("sweeps").experiment_id])) == 2
 
 
+def test_a_sweep_without_an_id_gets_one_of_its_own(make_tracker, uri):
+    for name in ("first", "second"):
+        tracker = make_tracker()
+        tracker.start_sweep(None, name)
+        tracker.start_trial("t", {}, "", name=f"trial of {name}")
+        tracker.close(30)
+    _, runs = runs_by_name(uri)
+    ids = [runs[name].data.tags["sweep.id"] for name in ("first", "second")]
+    assert all(len(each) == 32 for each in ids)
+    assert ids[0] != ids[1]
+    assert [runs[f"trial of {name}"].data.tags["sweep.id"] for name in ("first", "second")] == ids
+
+
+@pytest.mark.parametrize("is_made", [False, True])
+def test_a_lost_answer_to_a_runs_creation_does_not_mix_sweeps(make_tracker, uri, monkeypatch, is_made):
+    first = make_tracker()
+    track_sweep(first)
+    assert first.close(30)
+    real, calls = MlflowClient.create_run, []
+
+    def create_run(*args, **options):
+        calls.append(options)
+        if len(calls) > 1:
+            return real(*args, **options)
+        if is_made:
+            real(*args, **options)
+        raise ConnectionError("no answer")
+
+    monkeypatch.setattr(MlflowClient, "create_run", create_run)
+    second = make_tracker()
+    second.start_sweep("id-1", "second", config={"search": {"num_trials": 7}})
+    second.start_trial("t0", {"a": 1}, "", name="second-0")
+    assert second.close(30)
+    assert any("no answer" in problem for problem in second.problems)
+    client, runs = runs_by_name(uri)
+    assert len(client.search_runs([runs["second"].info.experiment_id])) == 6
+    assert runs["cartpole"].info.status == "FINISHED"
+    assert runs["cartpole"].data.params == {"search.num_trials": "3"}
+    assert runs["second"].data.params == {"search.num_trials": "7"}
+    assert runs["second-0"].data.tags["mlflow.parentRunId"] == runs["second"].info.run_id
+
+
+@pytest.mark.parametrize("sweep_id", ["it's", 'a "b" it\'s', "back\\slash\\", "100%"])
+def test_resume_tells_ids_with_quotes_apart(make_tracker, uri, sweep_id):
+    for name, each in [("other", "x's"), ("first", sweep_id), ("second", sweep_id)]:
+        tracker = make_tracker(resume=True)
+        tracker.start_sweep(each, name)
+        tracker.close(30)
+        assert tracker.problems == []
+    _, runs = runs_by_name(uri)
+    assert sorted(runs) == ["other", "second"]
+
+
 def test_long_values_odd_keys_and_many_params_are_accepted(make_tracker, uri):
     tracker = make_tracker()
     params = {f"section.key{index}": index for index in range(230)} | {"long": "x" * 9000, "odd %$ key": 1}
     tracker.start_trial("t", params, "")
-    tracker.log("t", 1, {f"metric{index}": float(index) for index in range(1500)})
+    tracker.log("t", 1, {f"metric{index}": float(index) for index in range(2500)})
     tracker.log("t", 2, {"odd %$ metric": 1.0, "../up": 2.0, "inf": float("inf"), "text": "no", "flag": True})
     assert tracker.close(30)
     _, runs = runs_by_name(uri)
@@ -195,6 +248,7 @@ def test_long_values_odd_keys_and_many_params_are_accepted(make_tracker, uri):
     assert len(data.params["long"]) == 6000
     assert data.params["odd __ key"] == "1"
     assert data.metrics["train/odd __ metric"] == 1.0
+    assert all(data.metrics[f"train/metric{index}"] == index for index in range(2500))
     assert not {"train/inf", "train/text", "train/flag"} & set(data.metrics)
 
 
@@ -223,7 +277,7 @@ def test_threads_can_share_a_tracker(make_tracker, uri):
     client, runs = runs_by_name(uri)
     assert len(runs) == 5
     for number in range(4):
-        run_id = runs[f"trial-{number:04d}"].info.run_id
+        run_id = runs[f"trial_{number:05d}"].info.run_id
         assert len(client.get_metric_history(run_id, "episode/episode_return_mean")) == 100
 
 

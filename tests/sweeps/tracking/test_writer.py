@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import urllib.request
 from pathlib import Path
@@ -37,14 +38,17 @@ class FlakySink:
 
     def __init__(self):
         self.broken = False
-        self.delay = 0.0
+        self.busy = threading.Event()
+        self.goes_on = threading.Event()
+        self.goes_on.set()
         self.written = []
 
     def connect(self):
         pass
 
     def write(self, record, work):
-        time.sleep(self.delay)
+        self.busy.set()
+        assert self.goes_on.wait(30)
         if self.broken:
             raise ConnectionError("http://me:pw@host is away")
         self.written += work.points
@@ -79,15 +83,14 @@ def test_an_outage_is_said_once_counted_and_made_up_for(caplog):
 
 def test_a_slow_store_thins_curves_and_never_blocks(caplog):
     sink = FlakySink()
-    sink.delay = 0.3
+    sink.goes_on.clear()
     writer = BackgroundWriter(sink, flush_interval=0.0, max_points=100)
     record = make_record()
-    slowest = 0.0
-    for step in range(3000):
-        start = time.perf_counter()
-        add_points(writer, record, 1, first=step)
-        slowest = max(slowest, time.perf_counter() - start)
-    assert slowest < 0.1  # a shared machine may pause this thread; one write alone takes 0.3 s
+    add_points(writer, record, 1)
+    assert sink.busy.wait(10)
+    add_points(writer, record, 2999, first=1)  # the first write goes on only after all of them
+    assert not sink.written
+    sink.goes_on.set()
     assert writer.close(10)
     steps = [point.step for point in sink.written]
     assert steps == sorted(set(steps))
@@ -97,31 +100,36 @@ def test_a_slow_store_thins_curves_and_never_blocks(caplog):
     assert any("slower than the sweep" in text for text in warnings_of(caplog))
 
 
-def test_the_bound_holds_over_all_trials():
+def test_the_bound_holds_over_all_trials_but_for_the_last_point_of_each():
     sink = FlakySink()
-    sink.broken = True
-    writer = BackgroundWriter(sink, flush_interval=0.0, max_points=10, retry_delay=0.01)
+    sink.goes_on.clear()
+    writer = BackgroundWriter(sink, flush_interval=0.0, max_points=10)
+    add_points(writer, make_record("in flight"), 1)
+    assert sink.busy.wait(10)
     records = [make_record(f"t{index}") for index in range(30)]
     for record in records:
         add_points(writer, record, 3)
-    time.sleep(0.1)
-    assert sum(len(record.pending.points) for record in records) <= 13  # 10, and one run in flight
-    writer.close(5)
+    assert [point.step for record in records for point in record.pending.points] == [2] * 30
+    dropped = writer.problems[-1]
+    add_points(writer, make_record("one more"), 1)  # nothing can be dropped any more
+    assert writer.problems[-1] == dropped == "60 metric points were not written to MLflow."
+    sink.goes_on.set()
+    assert writer.close(5)
 
 
 def test_close_gives_up_in_time_and_says_so(caplog):
     sink = FlakySink()
-    sink.delay = 5.0
+    sink.goes_on.clear()
     writer = BackgroundWriter(sink, flush_interval=0.0)
     record = make_record()
     add_points(writer, record, 5)
-    time.sleep(0.2)
-    start = time.monotonic()
+    assert sink.busy.wait(10)
     assert not writer.close(0.3)
-    assert time.monotonic() - start < 1.0
+    assert not sink.written  # it is still busy
     assert any("did not answer in time" in text for text in writer.problems)
     add_points(writer, record, 5)  # after close: nothing happens
     assert record.pending.points == []
+    sink.goes_on.set()
 
 
 def test_nothing_is_connected_before_the_first_point():
@@ -179,9 +187,7 @@ def test_a_database_removed_midway_is_reported_and_nothing_raises(make_tracker, 
         tracker.log("t", step, {"episode_return_mean": 1.0})
         time.sleep(0.1)
     tracker.end_trial("t", "completed", 1.0)
-    start = time.monotonic()
     assert not tracker.close(15)
-    assert time.monotonic() - start < 16
     assert any("A call to MLflow failed" in problem for problem in tracker.problems)
     assert capfd.readouterr().err == ""
     assert sum("failed" in text for text in warnings_of(caplog)) == 1
@@ -230,7 +236,7 @@ def server(uri, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_server_killed_midway_does_not_stop_or_slow_the_sweep(server, uri, caplog):
+def test_a_server_killed_midway_does_not_stop_the_sweep(server, uri, caplog):
     address, kill = server
     tracker = SweepTracker(address)
     tracker.start_sweep("id-1", "remote")
@@ -245,18 +251,12 @@ def test_a_server_killed_midway_does_not_stop_or_slow_the_sweep(server, uri, cap
 
     wait_for(is_written)
     kill()
-    slowest = 0.0
     for step in range(2, 40):
-        start = time.perf_counter()
         tracker.log("t", step, {"episode_return_mean": 1.0})
-        slowest = max(slowest, time.perf_counter() - start)
         time.sleep(0.05)
-    assert slowest < 0.1
     tracker.end_trial("t", "completed", 1.0)
     tracker.end_sweep("completed", {})
-    start = time.monotonic()
     assert not tracker.close(20)
-    assert time.monotonic() - start < 20
     failures = [text for text in warnings_of(caplog) if "A call to MLflow failed" in text]
     assert len(failures) == 1
     assert any("incomplete" in problem for problem in tracker.problems)
