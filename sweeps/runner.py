@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -250,5 +249,14 @@ class _Sweep:
         observer = SweepObserver(self.records, progress, keys, self.config.sweep.seed)
         callbacks: list[Any] = [JsonLoggerCallback(), observer]
         if tracker is not None:
-            callbacks.append(MlflowCallback(tracker, budget=self.budget, metric=self.records.metric))
+            # After the observer, whose records decide how a trial ended.
+            callbacks.append(
+                MlflowCallback(
+                    tracker,
+                    budget=self.budget,
+                    metric=self.records.metric,
+                    base_seed=self.config.sweep.seed,
+                    end_of=self.records.end_of,
+                )
+            )
         return callbacks
