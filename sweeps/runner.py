@@ -137,9 +137,7 @@ class _Sweep:
     def _start_tracker(self) -> SweepTracker | None:
         tracker = open_tracker(self.config)
         if tracker is not None:
-            tracker.start_sweep(
-                uuid.uuid4().hex, self.name, config=self.config.to_dict(), yaml_text=self.config.to_yaml()
-            )
+            tracker.start_sweep(None, self.name, config=self.config.to_dict(), yaml_text=self.config.to_yaml())
         return tracker
 
     def _end_tracker(self, tracker: SweepTracker | None, status: str) -> None:
