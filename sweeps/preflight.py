@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from actorlearner.exceptions import ResourceError
+from actorlearner.exceptions import ConfigError, ResourceError
 from actorlearner.settings import settings_from_dict
 
 if TYPE_CHECKING:
     from actorlearner.envs.spec import EnvironmentSpec
     from actorlearner.settings import Settings
     from sweeps.schema import SweepConfig
+    from sweeps.space import SearchSpace
 
 Bundle = dict[str, float]
 # More trials than this at once are not counted.
@@ -75,6 +76,30 @@ def preflight(config: SweepConfig, nodes: Sequence[Bundle] | None = None) -> Pre
     strategy = settings.resources.placement_strategy
     check_bundles(bundles, nodes, strategy)
     return Preflight(spec, settings, bundles, count_trials(bundles, nodes, strategy))
+
+
+def check_environments(space: SearchSpace) -> None:
+    """Make the environment with the first and the last value of each searched key of ``environment.env_config``.
+
+    Raises:
+        ConfigError: the environment refuses one; names the key of the space.
+    """
+    from actorlearner.envs.spec import probe_environment
+    from sweeps.space import apply
+    from sweeps.space.proposals import extremes
+
+    for dimension in space.dimensions:
+        if not dimension.key.startswith("environment.env_config."):
+            continue
+        values = extremes(dimension)
+        for value in (values[0], *values[1:][-1:]):
+            environment = settings_from_dict(apply(space.base, {dimension.key: value})).environment
+            try:
+                probe_environment(environment)
+            except Exception as error:  # whatever a person's constructor raises, it would end every such trial
+                raise ConfigError(
+                    f"search_space.{dimension.key} = {value}: {error}", key=dimension.key, value=value
+                ) from error
 
 
 def check_tracking(config: SweepConfig) -> None:

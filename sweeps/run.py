@@ -53,11 +53,12 @@ lag behind are stopped early. The best configuration is written as a YAML file t
 
 def check(config: SweepConfig) -> None:
     """Check what can be known before Ray starts: search space, environment, resources, tracking."""
-    from sweeps.preflight import check_tracking, preflight
+    from sweeps.preflight import check_environments, check_tracking, preflight
     from sweeps.space import SearchSpace
 
-    SearchSpace.from_config(config.search_space, config.engine_config())
+    space = SearchSpace.from_config(config.search_space, config.engine_config())
     preflight(config)
+    check_environments(space)
     if not config.sweep.dry_run:
         check_tracking(config)
 

@@ -13,6 +13,7 @@ from sweeps.keys import Key, is_free, known_keys, unknown_key_error
 from sweeps.overrides import NOT_SEARCHED, SEARCHED_SECTIONS
 from sweeps.space.dimension import Dimension, make_dimension
 from sweeps.space.grammar import MAPPING_KEYS, read_leaf, to_field
+from sweeps.space.proposals import check_proposals
 
 
 class SpaceRow(NamedTuple):
@@ -49,7 +50,8 @@ class SearchSpace:
 
         Raises:
             ConfigError: an unknown key, a distribution that cannot be read, bounds that break the key's type or
-                range, a condition on something that does not exist, or no dimension at all.
+                range, a proposal that breaks a rule of its section, a condition on something that does not exist, or no
+                dimension at all.
         """
         keys = known_keys(base["algorithm"]["name"])
         found = [
@@ -66,7 +68,9 @@ class SearchSpace:
             )
         for dimension in found:
             _check_schedule(dimension.key, base)
-        return cls(_ordered(found, keys), copy.deepcopy(base))
+        space = cls(_ordered(found, keys), copy.deepcopy(base))
+        check_proposals(space)
+        return space
 
     def suggest(self, trial: optuna.trial.BaseTrial) -> dict[str, Any]:
         """Draw one configuration define-by-run.
@@ -98,6 +102,15 @@ class SearchSpace:
                 except ValueError:
                     return None
         return parameters
+
+    def allows(self, values: Mapping[str, Any]) -> bool:
+        """Say whether the conditions let these dimensions (dotted key -> value) exist beside the base."""
+        return all(self._exists(dimension, values) for dimension in self.dimensions if dimension.key in values)
+
+    @property
+    def base(self) -> dict[str, Any]:
+        """Return a copy of the configuration that the dimensions vary."""
+        return copy.deepcopy(self._base)
 
     def describe(self) -> list[SpaceRow]:
         """Return one row for each dimension."""

@@ -47,6 +47,14 @@ def mistake(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
         (["algorithm.lr=fast"], "algorithm.lr must be a number, got 'fast'"),
         (["algorithm.gamma=1.5"], "algorithm.gamma must be between 0 and 1, got 1.5"),
         (["algorithm.gamma=interval(0.9,1.2)"], "every value of algorithm.gamma"),
+        (
+            ["environment.env_config.nonsense=choice(1,2)"],
+            "search_space.environment.env_config.nonsense = 1: environment.env_config={'nonsense': 1} does not fit",
+        ),
+        (
+            ["algorithm.rollout_fragment_length=choice(1,8)", "algorithm.vtrace_drop_last_ts=true"],
+            "search_space.algorithm.rollout_fragment_length = 1: algorithm.rollout_fragment_length must be at least 2",
+        ),
         (["search_space=none"], "at least one dimension"),
         (["+foo=1"], "Unknown key foo"),
         (["algorithm.lr=${foo}"], "Interpolation key 'foo' not found"),

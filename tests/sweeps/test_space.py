@@ -226,3 +226,30 @@ def test_a_value_that_a_schedule_overrules_cannot_be_searched(key: str):
     base = settings_from_dict({"algorithm": {f"{key}_schedule": [[0, 1e-3], [1000, 0.0]]}}).to_dict()
     with pytest.raises(ConfigError, match=rf"{key} cannot be searched while algorithm\.{key}_schedule is set"):
         SearchSpace.from_config({"algorithm": {key: "interval(1e-4,1e-2)"}}, base)
+
+
+@pytest.mark.parametrize("choices", ["choice(1,8)", "range(1,9,4)", "interval(1,8)"])
+def test_a_proposal_that_breaks_a_rule_between_keys_is_refused(choices: str):
+    rule = "rollout_fragment_length must be at least 2"
+    with pytest.raises(ConfigError, match=rf"search_space.algorithm.rollout_fragment_length = 1: .*{rule}"):
+        space(rollout_fragment_length=choices)
+    base = apply(BASE, {"algorithm.vtrace_drop_last_ts": False})
+    tree = {"algorithm": {"rollout_fragment_length": choices}}
+    assert SearchSpace.from_config(tree, base).dimensions
+    tree["algorithm"]["vtrace_drop_last_ts"] = "choice(true,false)"
+    with pytest.raises(ConfigError, match=rf"length = 1 with search_space.algorithm.vtrace_drop.* = True: .*{rule}"):
+        SearchSpace.from_config(tree, base)
+
+
+def test_a_proposal_that_a_condition_rules_out_passes():
+    length = {"choices": [1, 8], "when": {"algorithm.vtrace_drop_last_ts": False}}
+    assert space(rollout_fragment_length=length, vtrace_drop_last_ts="choice(true,false)").dimensions
+    with pytest.raises(ConfigError, match="at least 2"):
+        space(rollout_fragment_length={**length, "when": {"algorithm.vtrace_drop_last_ts": True}})
+
+
+def test_choices_follow_the_sections_own_rules():
+    with pytest.raises(
+        ConfigError, match=r"search_space.model.hidden_sizes = \[0\]: model.hidden_sizes must be a list"
+    ):
+        SearchSpace.from_config({"model": {"hidden_sizes": "choice([0],[64])"}}, BASE)
