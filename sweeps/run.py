@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from sweeps.cli import Command
 from sweeps.cli import main as run_command
 from sweeps.help import GROUPS, CommandHelp
+from sweeps.outcome import EXIT_OK
 
 if TYPE_CHECKING:
     from sweeps.schema import SweepConfig
@@ -69,15 +70,18 @@ def start(config: SweepConfig, overrides: list[str]) -> int:
         from sweeps.dry_run import show_sweep
 
         show_sweep(config)
-        return 0
+        return EXIT_OK
     from sweeps.runner import run_sweep
 
     return run_sweep(config, overrides)
 
 
+COMMAND = Command(HELP, "sweeps", check, start)
+
+
 def main() -> int:
     """Run the command; returns its exit code."""
-    return run_command(Command(HELP, "sweeps", check, start))
+    return run_command(COMMAND)
 
 
 if __name__ == "__main__":

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from sweeps import run, train
-from sweeps.cli import main, parse_flags
+from sweeps.cli import Command, main, parse_flags
 from sweeps.help import GROUPS
 from sweeps.paths import config_directory
 
 ROOT = Path(__file__).parents[2]
-RUN = run.Command(run.HELP, "sweeps", run.check, run.start)
-TRAIN = train.Command(train.HELP, "training", train.check, train.start)
+RUN = run.COMMAND
+TRAIN = train.COMMAND
 
 
 @pytest.fixture(autouse=True)
@@ -23,9 +23,9 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
 
 
-def mistake(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
+def mistake(capsys: pytest.CaptureFixture[str], *argv: str, command: Command = RUN) -> str:
     """Run the command, expecting exit code 2, one message, nothing on stdout and nothing on disk."""
-    assert main(RUN, argv) == 2
+    assert main(command, argv) == 2
     out, err = capsys.readouterr()
     assert out == ""
     assert err.startswith("error: ")
@@ -97,6 +97,28 @@ def test_best_of_a_sweep_trains_again(tmp_path_factory, capsys):
     assert "lr: 0.00123" in capsys.readouterr().out
     assert main(TRAIN, [f"hydra.searchpath=[file://{folder}]", *argv[2:]]) == 0
     assert "lr: 0.00123" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "override",
+    [
+        "algorithm.lr=interval(1e-4,1e-2)",
+        "search_space.algorithm.lr.low=1e-5",
+        "search_space=atari",
+        "~search_space.algorithm.lr",
+    ],
+)
+def test_a_training_has_no_search_space(override, capsys):
+    message = mistake(capsys, override, command=TRAIN)
+    assert f"{override}: sweeps.train trains one configuration and has no search" in message
+    assert "python -m sweeps.run" in message
+
+
+def test_dry_run_of_a_training_speaks_of_no_trials(capsys):
+    assert main(TRAIN, ["sweep.dry_run=true"]) == 0
+    resources = capsys.readouterr().out.split("== Resources ==")[1]
+    assert "The training reserves: {" in resources
+    assert "rial" not in resources.replace("algorithm", "")
 
 
 def test_dry_run_shows_everything_and_writes_nothing(capsys):
