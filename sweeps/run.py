@@ -53,13 +53,15 @@ lag behind are stopped early. The best configuration is written as a YAML file t
 
 
 def check(config: SweepConfig) -> None:
-    """Check what can be known before Ray starts: search space, environment, resources, tracking."""
-    from sweeps.preflight import check_environments, check_tracking, preflight
+    """Check what can be known before Ray starts: search space, objective, environment, network, resources, tracking."""
+    from sweeps.preflight import check_environments, check_models, check_objective, check_tracking, preflight
     from sweeps.space import SearchSpace
 
     space = SearchSpace.from_config(config.search_space, config.engine_config())
-    preflight(config)
+    check_objective(config)
+    found = preflight(config)
     check_environments(space)
+    check_models(found, space)
     if not config.sweep.dry_run:
         check_tracking(config)
 

@@ -47,10 +47,11 @@ HELP = CommandHelp(
 
 
 def check(config: SweepConfig) -> None:
-    """Check what can be known before anything starts: environment, resources and tracking."""
-    from sweeps.preflight import check_tracking, preflight
+    """Check what can be known before anything starts: objective, environment, network, resources, tracking."""
+    from sweeps.preflight import check_models, check_objective, check_tracking, preflight
 
-    preflight(config)
+    check_objective(config)
+    check_models(preflight(config))
     if not config.sweep.dry_run:
         check_tracking(config)
 

@@ -55,6 +55,10 @@ def mistake(capsys: pytest.CaptureFixture[str], *argv: str, command: Command = R
             ["algorithm.rollout_fragment_length=choice(1,8)", "algorithm.vtrace_drop_last_ts=true"],
             "search_space.algorithm.rollout_fragment_length = 1: algorithm.rollout_fragment_length must be at least 2",
         ),
+        (["model=nature_cnn"], "model.type=nature_cnn needs uint8 images"),
+        (["model.type=choice(mlp,nature_cnn)"], "search_space.model.type = nature_cnn: model.type=nature_cnn needs"),
+        (["sweep.objective.metric=episode_return"], "did you mean episode_return_mean? Known are episode_return_mean,"),
+        (["sweep.objective.metric=entropy"], "did you mean info/learner/default_policy/entropy?"),
         (["search_space=none"], "at least one dimension"),
         (["+foo=1"], "Unknown key foo"),
         (["algorithm.lr=${foo}"], "Interpolation key 'foo' not found"),
@@ -112,6 +116,19 @@ def test_a_training_has_no_search_space(override, capsys):
     message = mistake(capsys, override, command=TRAIN)
     assert f"{override}: sweeps.train trains one configuration and has no search" in message
     assert "python -m sweeps.run" in message
+
+
+def test_a_training_is_checked_as_well(capsys, monkeypatch):
+    assert "needs uint8 images" in mistake(capsys, "model=nature_cnn", command=TRAIN)
+    assert "is no key of a result" in mistake(capsys, "sweep.objective.metric=zzz", command=TRAIN)
+    monkeypatch.setattr("actorlearner.models.precision.has_bfloat16", lambda *device: False)
+    assert "needs hardware that multiplies it" in mistake(capsys, "resources.precision=bfloat16", command=TRAIN)
+
+
+def test_a_nested_objective_may_be_written_with_dots(capsys):
+    metric = "info.learner.default_policy.entropy"
+    assert main(RUN, [f"sweep.objective.metric={metric}", "sweep.dry_run=true"]) == 0
+    assert f"metric: {metric.replace('.', '/')}" in capsys.readouterr().out
 
 
 def test_dry_run_of_a_training_speaks_of_no_trials(capsys):
