@@ -47,10 +47,24 @@ def rewrite(overrides: Sequence[str], line: CommandLine) -> list[str]:
     Raises:
         ConfigError: malformed text, an unknown key, a value that breaks its key's type or range.
     """
-    rewritten = [_rewrite(parse(text), line) for text in overrides]
+    parsed = [parse(text) for text in overrides]
+    rewritten = [_rewrite(override, line) for override in parsed]
+    _refuse_overruled(parsed)
     if not line.searches:
         _refuse_search(overrides, rewritten)
     return rewritten
+
+
+def _refuse_overruled(overrides: Sequence[Override]) -> None:
+    """Refuse a plain value beside the schedule that overrules it: one of the two is not meant."""
+    given = {each.key_or_group: each for each in overrides if not each.is_delete() and not each.is_sweep_override()}
+    for key, override in given.items():
+        schedule = given.get(f"{key}_schedule")
+        if schedule is not None and schedule.value() is not None:
+            raise ConfigError(
+                f"{override.input_line} has no effect beside {schedule.input_line}, which overrules it; keep one.",
+                key=key,
+            )
 
 
 def _refuse_search(overrides: Sequence[str], rewritten: Sequence[str]) -> None:

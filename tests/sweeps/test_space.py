@@ -259,3 +259,32 @@ def test_choices_follow_the_sections_own_rules():
         ConfigError, match=r"search_space.model.hidden_sizes = \[0\]: model.hidden_sizes must be a list"
     ):
         SearchSpace.from_config({"model": {"hidden_sizes": "choice([0],[64])"}}, BASE)
+
+
+@pytest.mark.parametrize(
+    ("key", "switch", "choices", "cure"),
+    [
+        ("lr", "lr_schedule", {"choices": [None, [[0, 1e-3]]]}, "null"),
+        ("entropy_coeff", "entropy_coeff_schedule", "choice([[0,1e-3]])", "null"),
+        ("epsilon", "opt_type", "choice(adam,rmsprop)", "rmsprop"),
+        ("adam_epsilon", "opt_type", "choice(adam,rmsprop)", "adam"),
+    ],
+)
+def test_a_key_that_another_dimension_switches_off_needs_a_condition(key, switch, choices, cure):
+    with pytest.raises(ConfigError, match=rf"beside algorithm.{switch}: .*when: .algorithm.{switch}: {cure}"):
+        space(**{key: "interval(1e-4,1e-2)", switch: choices})
+    wanted = None if cure == "null" else cure
+    leaf = {"low": 1e-4, "high": 1e-2, "when": {f"algorithm.{switch}": wanted}}
+    assert space(**{key: leaf, switch: choices}).dimensions
+
+
+@pytest.mark.parametrize("key", ["epsilon", "decay", "momentum"])
+def test_a_key_of_the_other_optimizer_cannot_be_searched(key: str):
+    tree = {"algorithm": {key: "interval(0.1,0.5)"}}
+    with pytest.raises(ConfigError, match=rf"{key} cannot be searched while algorithm.opt_type is not rmsprop"):
+        SearchSpace.from_config(tree, BASE)
+    rmsprop = apply(BASE, {"algorithm.opt_type": "rmsprop"})
+    assert SearchSpace.from_config(tree, rmsprop).dimensions
+    with pytest.raises(ConfigError, match=r"adam_epsilon cannot be searched while algorithm\.opt_type is not adam"):
+        SearchSpace.from_config({"algorithm": {"adam_epsilon": "interval(0.1,0.5)"}}, rmsprop)
+    assert space(**{key: "interval(0.1,0.5)", "opt_type": "choice(rmsprop)"}).dimensions
