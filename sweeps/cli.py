@@ -6,6 +6,7 @@ import argparse
 import os
 import signal
 import sys
+import tempfile
 import traceback
 import warnings
 from collections.abc import Callable, Sequence
@@ -18,6 +19,7 @@ from sweeps import __version__
 from sweeps.help import CommandHelp, render
 from sweeps.outcome import EXIT_FAILED, EXIT_MISTAKE, EXIT_OK, exit_code_of_signal
 from sweeps.paths import config_directory
+from sweeps.tracking.uri import redact
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -147,11 +149,11 @@ def _report(error: Exception) -> int:
     if isinstance(error, CONFIGURATION_ERRORS):
         error = translate(error)
     if isinstance(error, ConfigError):
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {redact(str(error))}", file=sys.stderr)
         return EXIT_MISTAKE
     hint = "" if WANTS_TRACEBACK else " (HYDRA_FULL_ERROR=1 shows where)"
     kind = "" if isinstance(error, ActorLearnerError) else f"unexpected {type(error).__name__}: "
-    print(f"error: {kind}{error}{hint}", file=sys.stderr)
+    print(f"error: {kind}{redact(str(error))}{hint}", file=sys.stderr)
     return EXIT_FAILED
 
 
@@ -180,14 +182,19 @@ def _main(command: Command, arguments: list[str]) -> int:
         jobs = grid(overrides)
         single = [flag for flag in flags if flag not in ("-m", "--multirun")]
         configs = [_compose(command, single, job, number) for number, job in enumerate(jobs)]
-        labels = [" ".join(text for text in job if any(text not in other for other in jobs)) for job in jobs]
+        labels = [redact(" ".join(text for text in job if any(text not in other for other in jobs))) for job in jobs]
         if configs and all(config.sweep.dry_run for config in configs):  # Hydra's multirun would write its grid
             for config, job, label in zip(configs, jobs, labels, strict=True):
                 print(f"\n#### {label}")
                 command.start(config, job)
             return EXIT_OK
         task = _Task(command, labels)
-    _hydra(flags, overrides, task)
+    if parsed.multirun:
+        # Hydra writes the overrides into its directory, with the password of tracking.uri as people gave it.
+        with tempfile.TemporaryDirectory(prefix="sweeps-multirun-") as folder:
+            _hydra(flags, [*overrides, f"hydra.sweep.dir='{folder}'"], task)
+    else:
+        _hydra(flags, overrides, task)
     return task.worst
 
 
@@ -242,7 +249,7 @@ class _Task:
         config = load(cfg, overrides=overrides, job_number=number, folder=self.command.folder)
         self.command.check(config)
         if number is not None:
-            label = self.labels[number] if self.labels else " ".join(overrides)
+            label = self.labels[number] if self.labels else redact(" ".join(overrides))
             print(f"[{number + 1}/{len(self.labels) or '?'}] {label}", flush=True)
         return self.command.start(config, overrides)
 

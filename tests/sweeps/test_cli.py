@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import time
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -172,7 +173,24 @@ def test_a_multirun_ends_with_its_worst_code(capsys):
     assert main(command, ["-m", "environment=cartpole,acrobot", "sweep.name=mine"]) == 1
     assert started == [("CartPole-v1", "mine-0"), ("Acrobot-v1", "mine-1")]
     assert "[2/2] environment=acrobot" in capsys.readouterr().out
-    assert [path.name for path in (Path.cwd() / "outputs").iterdir()] == ["multirun"]
+    assert not list(Path.cwd().iterdir())
+
+
+def test_a_multirun_tells_nobody_the_trackings_password(capsys, tmp_path, tmp_path_factory, monkeypatch):
+    temporary = tmp_path_factory.mktemp("temporary")
+    monkeypatch.setattr("tempfile.tempdir", str(temporary))
+    argv = ["-m", "tracking.uri='http://me:hunter2@a','http://me:hunter2@b'", "sweep.seed=0,1"]
+    command = Command(run.HELP, "sweeps", lambda config: None, lambda config, overrides: 0)
+    assert main(command, argv) == 0
+    out, err = capsys.readouterr()
+    assert "tracking.uri='http://me:***@b' sweep.seed=1" in out
+    written = [path.read_text() for folder in (tmp_path, temporary) for path in folder.rglob("*") if path.is_file()]
+    assert not any("hunter2" in text for text in (out, err, *written))
+    assert not list(temporary.iterdir())
+    assert main(command, [*argv, "sweep.dry_run=true"]) == 0
+    assert "hunter2" not in capsys.readouterr().out
+    assert main(command, ["tracking.uri=http://me:hunter2@a,["]) == 2
+    assert "http://me:***@a" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("code", [130, 143])
@@ -231,11 +249,13 @@ def test_the_examples_of_the_help_work(command, capsys, tmp_path_factory):
 # --- in processes of their own ---------------------------------------------------------------------------------------
 
 
-def shell(*argv: str, code: int, path: str = f"{ROOT}:{ROOT / 'src'}") -> subprocess.CompletedProcess[str]:
+def shell(
+    *argv: str, code: int, path: str = f"{ROOT}:{ROOT / 'src'}", timeout: float = 60
+) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PYTHONPATH": path}
     environment.pop("HYDRA_FULL_ERROR", None)
     done = subprocess.run(
-        [sys.executable, *argv], capture_output=True, text=True, env=environment, timeout=60, check=False
+        [sys.executable, *argv], capture_output=True, text=True, env=environment, timeout=timeout, check=False
     )
     assert done.returncode == code, done.stderr
     return done
