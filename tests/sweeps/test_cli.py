@@ -287,19 +287,18 @@ def test_the_traceback_is_there_for_those_who_ask(tmp_path, monkeypatch):
     assert "Traceback" in done.stderr
 
 
+@pytest.mark.slow
 def test_it_works_as_installed_from_a_wheel(tmp_path):
     """In a wheel the groups lie inside the package (pyproject.toml, force-include)."""
     site = tmp_path / "site"
-    site.mkdir()
-    (site / "sweeps").mkdir()
-    for file in (ROOT / "sweeps").rglob("*.py"):
-        copy = site / file.relative_to(ROOT)
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        copy.write_text(file.read_text())
-    for file in (ROOT / "conf").rglob("*.yaml"):
-        copy = site / "sweeps" / file.relative_to(ROOT)
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        copy.write_text(file.read_text())
-    (site / "actorlearner").symlink_to(ROOT / "src" / "actorlearner")
+    built = shell("-m", "pip", "wheel", "--no-deps", "--wheel-dir", str(tmp_path), str(ROOT), code=0, timeout=300)
+    assert "impala" in built.stdout
+    (wheel,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(site)
+    assert not any("tests" in path.parts for path in site.rglob("*"))
+    assert "python -m sweeps.run" in shell("-m", "sweeps.run", "--help", code=0, path=str(site)).stdout
+    where = shell("-c", "import sweeps; print(sweeps.__file__)", code=0, path=str(site)).stdout
+    assert where.startswith(str(site))
     done = shell("-m", "sweeps.run", "+experiment=atari", "--cfg", "job", "-p", "environment", code=0, path=str(site))
     assert "id: ALE/Pong-v5" in done.stdout
