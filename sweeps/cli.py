@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
+import tempfile
 import traceback
 import warnings
 from collections.abc import Callable, Sequence
@@ -15,17 +17,17 @@ from typing import TYPE_CHECKING, NoReturn
 from actorlearner.exceptions import ActorLearnerError, ConfigError
 from sweeps import __version__
 from sweeps.help import CommandHelp, render
+from sweeps.outcome import EXIT_FAILED, EXIT_MISTAKE, EXIT_OK, exit_code_of_signal
 from sweeps.paths import config_directory
+from sweeps.tracking.uri import redact
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
     from sweeps.schema import SweepConfig
 
-EXIT_FAILED = 1
-EXIT_MISTAKE = 2
-EXIT_INTERRUPTED = 130
-EXIT_TERMINATED = 143
+EXIT_INTERRUPTED = exit_code_of_signal(signal.SIGINT)
+EXIT_TERMINATED = exit_code_of_signal(signal.SIGTERM)
 
 
 @dataclass(frozen=True)
@@ -37,12 +39,14 @@ class Command:
         folder: where its directories go, under ``outputs``.
         check: raises ConfigError for what can be known before anything starts; touches nothing on disk.
         start: does the work; gets the configuration and the overrides of its job; returns the exit code.
+        searches: whether the search space means anything to it.
     """
 
     help: CommandHelp
     folder: str
     check: Callable[[SweepConfig], None]
     start: Callable[[SweepConfig, list[str]], int]
+    searches: bool = True
 
 
 SWITCHES: tuple[tuple[str, ...], ...] = (
@@ -131,7 +135,7 @@ def main(command: Command, argv: Sequence[str] | None = None) -> int:
         print("Interrupted.", file=sys.stderr)
         return EXIT_INTERRUPTED
     except SystemExit as stop:  # a job was interrupted, or Hydra has shown what it was asked for
-        return stop.code if isinstance(stop.code, int) else 0
+        return stop.code if isinstance(stop.code, int) else EXIT_OK
     except Exception as error:
         return _report(error)
 
@@ -145,11 +149,11 @@ def _report(error: Exception) -> int:
     if isinstance(error, CONFIGURATION_ERRORS):
         error = translate(error)
     if isinstance(error, ConfigError):
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {redact(str(error))}", file=sys.stderr)
         return EXIT_MISTAKE
     hint = "" if WANTS_TRACEBACK else " (HYDRA_FULL_ERROR=1 shows where)"
     kind = "" if isinstance(error, ActorLearnerError) else f"unexpected {type(error).__name__}: "
-    print(f"error: {kind}{error}{hint}", file=sys.stderr)
+    print(f"error: {kind}{redact(str(error))}{hint}", file=sys.stderr)
     return EXIT_FAILED
 
 
@@ -157,19 +161,20 @@ def _main(command: Command, arguments: list[str]) -> int:
     parsed, flags = parse_flags(arguments)
     if parsed.version:
         print(f"impala-sweeps {__version__}")
-        return 0
+        return EXIT_OK
     if parsed.help:
         print(render(command.help, Path(parsed.config_dir) if parsed.config_dir else None))
-        return 0
+        return EXIT_OK
     if parsed.hydra_help or parsed.shell_completion or parsed.experimental_rerun:
         _hydra(flags, parsed.overrides, lambda cfg: None)
-        return 0
+        return EXIT_OK
     from sweeps.overrides import CommandLine, grid, rewrite
 
     own_groups = any((parsed.config_dir, parsed.config_path, parsed.config_name)) or any(
         text.startswith("hydra.searchpath") for text in parsed.overrides
     )
-    overrides = rewrite(parsed.overrides, CommandLine(multirun=parsed.multirun, custom_groups=own_groups))
+    line = CommandLine(multirun=parsed.multirun, custom_groups=own_groups, searches=command.searches)
+    overrides = rewrite(parsed.overrides, line)
     if not parsed.multirun or parsed.cfg or parsed.info:
         task = _Task(command, [])
     else:
@@ -177,14 +182,19 @@ def _main(command: Command, arguments: list[str]) -> int:
         jobs = grid(overrides)
         single = [flag for flag in flags if flag not in ("-m", "--multirun")]
         configs = [_compose(command, single, job, number) for number, job in enumerate(jobs)]
-        labels = [" ".join(text for text in job if any(text not in other for other in jobs)) for job in jobs]
+        labels = [redact(" ".join(text for text in job if any(text not in other for other in jobs))) for job in jobs]
         if configs and all(config.sweep.dry_run for config in configs):  # Hydra's multirun would write its grid
             for config, job, label in zip(configs, jobs, labels, strict=True):
                 print(f"\n#### {label}")
                 command.start(config, job)
-            return 0
+            return EXIT_OK
         task = _Task(command, labels)
-    _hydra(flags, overrides, task)
+    if parsed.multirun:
+        # Hydra writes the overrides into its directory, with the password of tracking.uri as people gave it.
+        with tempfile.TemporaryDirectory(prefix="sweeps-multirun-") as folder:
+            _hydra(flags, [*overrides, f"hydra.sweep.dir='{folder}'"], task)
+    else:
+        _hydra(flags, overrides, task)
     return task.worst
 
 
@@ -215,7 +225,7 @@ class _Task:
     def __init__(self, command: Command, labels: list[str]) -> None:
         self.command = command
         self.labels = labels
-        self.worst = 0
+        self.worst = EXIT_OK
 
     def __call__(self, cfg: DictConfig) -> None:
         """Load, check and start one job; report its failure without stopping the others."""
@@ -239,7 +249,7 @@ class _Task:
         config = load(cfg, overrides=overrides, job_number=number, folder=self.command.folder)
         self.command.check(config)
         if number is not None:
-            label = self.labels[number] if self.labels else " ".join(overrides)
+            label = self.labels[number] if self.labels else redact(" ".join(overrides))
             print(f"[{number + 1}/{len(self.labels) or '?'}] {label}", flush=True)
         return self.command.start(config, overrides)
 

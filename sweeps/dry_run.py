@@ -35,7 +35,7 @@ def show_training(config: SweepConfig) -> None:
     _print(
         [
             ("Configuration", config.to_yaml().rstrip()),
-            ("Resources", _resources(preflight(config), None)),
+            ("Resources", _reserved(preflight(config), "The training")),
             ("Budget", f"{steps:,} env steps"),
         ]
     )
@@ -61,15 +61,18 @@ def _space(space: SearchSpace, fixed: Sequence[str], default_first: bool, defaul
 
 
 def _resources(found: Preflight, max_concurrent: int | None) -> str:
-    resolved = ", ".join(f"{name}={value}" for name, value in found.settings.to_dict()["resources"].items())
-    bundles = " + ".join(_bundle(bundle) for bundle in found.bundles)
-    lines = [f"Resolved: {resolved}", f"Each trial reserves: {bundles}"]
     if found.concurrent is None:
-        lines.append("Trials at once: known when the cluster (RAY_ADDRESS) is asked, at the start.")
+        at_once = "known when the cluster (RAY_ADDRESS) is asked, at the start."
     else:
         limit = f", limited to {max_concurrent} by search.max_concurrent" if max_concurrent is not None else ""
-        lines.append(f"Trials at once: {found.concurrent} on this machine{limit}")
-    return "\n".join(lines)
+        at_once = f"{found.concurrent} on this machine{limit}"
+    return f"{_reserved(found, 'Each trial')}\nTrials at once: {at_once}"
+
+
+def _reserved(found: Preflight, who: str) -> str:
+    resolved = ", ".join(f"{name}={value}" for name, value in found.settings.to_dict()["resources"].items())
+    bundles = " + ".join(_bundle(bundle) for bundle in found.bundles)
+    return f"Resolved: {resolved}\n{who} reserves: {bundles}"
 
 
 def _bundle(bundle: Bundle) -> str:

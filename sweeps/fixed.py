@@ -16,13 +16,19 @@ def remove_fixed(space: Mapping[str, Any], overrides: Sequence[str]) -> tuple[di
     """
     from hydra.core.override_parser.overrides_parser import OverridesParser
 
+    from sweeps.keys import section_names
+
+    groups = section_names()
     parsed = OverridesParser.create().parse_overrides(list(overrides))
     spaces = [override.key_or_group for override in parsed if override.key_or_group.startswith(SPACE)]
     values: set[str] = set()
     for override in parsed:
         key = override.key_or_group
-        if not override.is_delete() and not override.is_sweep_override() and not key.startswith(("hydra", SPACE)):
-            values.update(_leaves(key, override.value()))
+        if override.is_delete() or override.is_sweep_override() or key.startswith(("hydra", SPACE)):
+            continue
+        value = override.value()
+        if isinstance(value, Mapping) or key not in groups:  # algorithm=impala chooses a file; it gives no key a value
+            values.update(_leaves(key, value))
     removed = {key for key in values if not any(f"{name}.".startswith(f"{SPACE}{key}.") for name in spaces)}
     kept, fixed = _without(space, removed, "")
     return kept, tuple(fixed)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import itertools
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -32,10 +33,12 @@ class CommandLine:
     Attributes:
         multirun: whether ``-m`` was given, so that plain comma lists make Hydra's grid.
         custom_groups: whether the person brings own config folders, whose groups are not known here.
+        searches: whether the command has a search at all.
     """
 
     multirun: bool = False
     custom_groups: bool = False
+    searches: bool = True
 
 
 def rewrite(overrides: Sequence[str], line: CommandLine) -> list[str]:
@@ -44,7 +47,35 @@ def rewrite(overrides: Sequence[str], line: CommandLine) -> list[str]:
     Raises:
         ConfigError: malformed text, an unknown key, a value that breaks its key's type or range.
     """
-    return [_rewrite(parse(text), line) for text in overrides]
+    parsed = [parse(text) for text in overrides]
+    rewritten = [_rewrite(override, line) for override in parsed]
+    _refuse_overruled(parsed)
+    if not line.searches:
+        _refuse_search(overrides, rewritten)
+    return rewritten
+
+
+def _refuse_overruled(overrides: Sequence[Override]) -> None:
+    """Refuse a plain value beside the schedule that overrules it: one of the two is not meant."""
+    given = {each.key_or_group: each for each in overrides if not each.is_delete() and not each.is_sweep_override()}
+    for key, override in given.items():
+        schedule = given.get(f"{key}_schedule")
+        if schedule is not None and schedule.value() is not None:
+            raise ConfigError(
+                f"{override.input_line} has no effect beside {schedule.input_line}, which overrules it; keep one.",
+                key=key,
+            )
+
+
+def _refuse_search(overrides: Sequence[str], rewritten: Sequence[str]) -> None:
+    """Refuse a search space where nothing would search it."""
+    for text, result in zip(overrides, rewritten, strict=True):
+        if re.match(r"[+~]*search_space\b", result):
+            raise ConfigError(
+                f"{text}: sweeps.train trains one configuration and has no search; give a plain value, or search with "
+                "python -m sweeps.run.",
+                key="search_space",
+            )
 
 
 def grid(overrides: Sequence[str]) -> list[list[str]]:

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import dataclasses
+import difflib
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from actorlearner.exceptions import ResourceError
-from actorlearner.settings import settings_from_dict
+from actorlearner.exceptions import ConfigError, ResourceError
+from actorlearner.settings import ModelType, Precision, settings_from_dict
 
 if TYPE_CHECKING:
     from actorlearner.envs.spec import EnvironmentSpec
     from actorlearner.settings import Settings
     from sweeps.schema import SweepConfig
+    from sweeps.space import SearchSpace
 
 Bundle = dict[str, float]
 # More trials than this at once are not counted.
 MANY = 10_000
+# What Tune adds to the engine's results, and the engine's timers that every training has.
+OTHER_RESULT_KEYS = ("training_iteration", "time_total_s", "time_this_iter_s", "timers/sample_ms", "timers/learn_ms")
 # Ray counts resources in 1/10,000.
 TOLERANCE = 1e-4
 
@@ -75,6 +80,105 @@ def preflight(config: SweepConfig, nodes: Sequence[Bundle] | None = None) -> Pre
     strategy = settings.resources.placement_strategy
     check_bundles(bundles, nodes, strategy)
     return Preflight(spec, settings, bundles, count_trials(bundles, nodes, strategy))
+
+
+def result_keys() -> list[str]:
+    """Return the keys of a training's results; nested ones with slashes, as ``info/learner/default_policy/entropy``."""
+    from actorlearner.metrics import Counters, EpisodeWindow, result_dict
+
+    empty = result_dict(
+        episodes=EpisodeWindow(1).summarise(),
+        before=Counters(),
+        counters=Counters(),
+        env_steps_queued=0,
+        env_steps_waiting=0,
+        statistics={},
+        timers={},
+        learner_queue_length=0,
+        num_healthy_workers=0,
+        seconds=0.0,
+    )
+    return [*flat_keys(empty), *OTHER_RESULT_KEYS]
+
+
+def flat_keys(tree: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+    """Yield the keys of a nested mapping's leaves, joined by slashes."""
+    for name, entry in tree.items():
+        if isinstance(entry, Mapping):
+            yield from flat_keys(entry, f"{prefix}{name}/")
+        else:
+            yield f"{prefix}{name}"
+
+
+def check_objective(config: SweepConfig) -> None:
+    """Raise ConfigError unless results have the objective's key: without it every trial would fail at its end."""
+    metric, known = config.sweep.objective.metric, result_keys()
+    if metric in known:
+        return
+    by_leaf = {key.rsplit("/", 1)[-1]: key for key in reversed(known)}
+    near = (
+        [key for key in known if key.startswith(metric)]  # episode_return: the mean comes first
+        or difflib.get_close_matches(metric, known, n=1)
+        or [by_leaf[leaf] for leaf in difflib.get_close_matches(metric.rsplit("/", 1)[-1], by_leaf, n=1)]
+    )
+    cure = f"did you mean {near[0]}? " if near else ""
+    raise ConfigError(
+        f"sweep.objective.metric={metric} is no key of a result: {cure}Known are {', '.join(known)}.",
+        key="sweep.objective.metric",
+        value=metric,
+    )
+
+
+def check_environments(space: SearchSpace) -> None:
+    """Make the environment with the first and the last value of each searched key of ``environment.env_config``.
+
+    Raises:
+        ConfigError: the environment refuses one; names the key of the space.
+    """
+    from actorlearner.envs.spec import probe_environment
+    from sweeps.space import apply
+    from sweeps.space.proposals import extremes
+
+    for dimension in space.dimensions:
+        if not dimension.key.startswith("environment.env_config."):
+            continue
+        values = extremes(dimension)
+        for value in (values[0], *values[1:][-1:]):
+            environment = settings_from_dict(apply(space.base, {dimension.key: value})).environment
+            try:
+                probe_environment(environment)
+            except Exception as error:  # whatever a person's constructor raises, it would end every such trial
+                raise ConfigError(
+                    f"search_space.{dimension.key} = {value}: {error}", key=dimension.key, value=value
+                ) from error
+
+
+def check_models(found: Preflight, space: SearchSpace | None = None) -> None:
+    """Build each network that was asked for by name, or in an arithmetic that hardware may lack.
+
+    Args:
+        found: of ``preflight``.
+        space: the search space, whose choices of ``model.type`` are built, too.
+
+    Raises:
+        ConfigError: the network cannot take the environment's spaces, or the hardware lacks the precision.
+    """
+    model, precision = found.settings.model, found.settings.resources.precision
+    searched = [each for each in space.dimensions if each.key == "model.type"] if space is not None else []
+    kinds = [ModelType[kind] for each in searched for kind in each.leaf.choices] or [model.type]
+    always = (ModelType.auto,) if found.spec.is_image else (ModelType.auto, ModelType.mlp)
+    for kind in kinds:
+        if kind in always and precision is not Precision.bfloat16:
+            continue  # takes any environment on any hardware, and torch takes seconds to import
+        from actorlearner.models.catalog import build_model
+
+        spec = found.spec
+        try:
+            build_model(spec.observation_space, spec.action_space, dataclasses.replace(model, type=kind), precision)
+        except ConfigError as error:
+            if not searched or error.key != "model.type":
+                raise
+            raise ConfigError(f"search_space.model.type = {kind.name}: {error}", key="model.type") from error
 
 
 def check_tracking(config: SweepConfig) -> None:

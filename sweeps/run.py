@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from sweeps.cli import Command
 from sweeps.cli import main as run_command
 from sweeps.help import GROUPS, CommandHelp
+from sweeps.outcome import EXIT_OK
 
 if TYPE_CHECKING:
     from sweeps.schema import SweepConfig
@@ -52,12 +53,15 @@ lag behind are stopped early. The best configuration is written as a YAML file t
 
 
 def check(config: SweepConfig) -> None:
-    """Check what can be known before Ray starts: search space, environment, resources, tracking."""
-    from sweeps.preflight import check_tracking, preflight
+    """Check what can be known before Ray starts: search space, objective, environment, network, resources, tracking."""
+    from sweeps.preflight import check_environments, check_models, check_objective, check_tracking, preflight
     from sweeps.space import SearchSpace
 
-    SearchSpace.from_config(config.search_space, config.engine_config())
-    preflight(config)
+    space = SearchSpace.from_config(config.search_space, config.engine_config())
+    check_objective(config)
+    found = preflight(config)
+    check_environments(space)
+    check_models(found, space)
     if not config.sweep.dry_run:
         check_tracking(config)
 
@@ -68,15 +72,18 @@ def start(config: SweepConfig, overrides: list[str]) -> int:
         from sweeps.dry_run import show_sweep
 
         show_sweep(config)
-        return 0
+        return EXIT_OK
     from sweeps.runner import run_sweep
 
     return run_sweep(config, overrides)
 
 
+COMMAND = Command(HELP, "sweeps", check, start)
+
+
 def main() -> int:
     """Run the command; returns its exit code."""
-    return run_command(Command(HELP, "sweeps", check, start))
+    return run_command(COMMAND)
 
 
 if __name__ == "__main__":

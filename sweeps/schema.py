@@ -246,6 +246,8 @@ def load(
 def _resolve(config: SweepConfig, job_number: int | None, folder: str) -> None:
     """Replace every null that means "choose" by what is chosen, except in ``resources``."""
     sweep, algorithm, budget = config.sweep, config.algorithm, config.sweep.budget
+    # Tune hands flat results to scheduler and searcher, with slashes between the names.
+    sweep.objective.metric = sweep.objective.metric.replace(".", "/")
     if algorithm.min_sample_timesteps_per_iteration == 0:
         algorithm.min_sample_timesteps_per_iteration = math.ceil(budget.env_steps_per_trial / budget.results_per_trial)
     if job_number is not None:

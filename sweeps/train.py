@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from sweeps.cli import Command
 from sweeps.cli import main as run_command
 from sweeps.help import CommandHelp
+from sweeps.outcome import EXIT_OK
 
 if TYPE_CHECKING:
     from sweeps.schema import SweepConfig
@@ -46,10 +47,11 @@ HELP = CommandHelp(
 
 
 def check(config: SweepConfig) -> None:
-    """Check what can be known before anything starts: environment, resources and tracking."""
-    from sweeps.preflight import check_tracking, preflight
+    """Check what can be known before anything starts: objective, environment, network, resources, tracking."""
+    from sweeps.preflight import check_models, check_objective, check_tracking, preflight
 
-    preflight(config)
+    check_objective(config)
+    check_models(preflight(config))
     if not config.sweep.dry_run:
         check_tracking(config)
 
@@ -60,15 +62,18 @@ def start(config: SweepConfig, overrides: list[str]) -> int:
         from sweeps.dry_run import show_training
 
         show_training(config)
-        return 0
+        return EXIT_OK
     from sweeps.training import run_training
 
     return run_training(config, overrides)
 
 
+COMMAND = Command(HELP, "training", check, start, searches=False)
+
+
 def main() -> int:
     """Run the command; returns its exit code."""
-    return run_command(Command(HELP, "training", check, start))
+    return run_command(COMMAND)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -18,6 +19,7 @@ from sweeps.keys import Key
 MAPPING_KEYS = ("type", "low", "high", "log", "step", "choices", "scale", "when")
 TYPES = ("float", "int", "categorical")
 SCALES = ("one_minus", "power_of_two")
+_ORDERED = re.compile(r"\s*(tag\s*\([^()]*,\s*)?(sort|shuffle)\s*\(")
 FORMS = "interval(low,high), tag(log,interval(low,high)), range(low,high,step), choice(a,b) or a mapping"
 
 
@@ -78,6 +80,7 @@ def _from_text(key: str, text: str) -> dict[str, Any]:
     unknown = value.tags - {"log"}
     if unknown:
         raise ConfigError(f"search_space.{key}: the only tag is log, got {', '.join(sorted(unknown))}.", key=key)
+    _check_order(key, text, value)
     if isinstance(value, ChoiceSweep):
         return {"choices": [_unquote(entry) for entry in value.list]}
     if isinstance(value, RangeSweep):
@@ -85,6 +88,25 @@ def _from_text(key: str, text: str) -> dict[str, Any]:
         assert value.stop is not None
         return {"low": value.start, "high": _reachable(value.start, value.stop, value.step), "step": value.step}
     return {"low": value.start, "high": value.end, "log": "log" in value.tags}
+
+
+def _check_order(key: str, text: str, value: ChoiceSweep | RangeSweep | IntervalSweep) -> None:
+    """Refuse what Hydra's grammar takes and a search has no use for, rather than dropping it."""
+    if value.tags and not isinstance(value, IntervalSweep):
+        raise ConfigError(
+            f"search_space.{key}: tag(log, ...) is for interval(low,high) only, got {text!r}; choice and range have "
+            "no scale.",
+            key=key,
+            value=text,
+        )
+    # Hydra sorts while it reads, so only the text still says that it did.
+    if getattr(value, "shuffle", False) or _ORDERED.match(text):
+        raise ConfigError(
+            f"search_space.{key}: values are proposed in no given order, so shuffle and sort mean nothing, got "
+            f"{text!r}; write the distribution alone.",
+            key=key,
+            value=text,
+        )
 
 
 def _unquote(value: Any) -> Any:

@@ -12,7 +12,9 @@ from actorlearner.exceptions import ConfigError
 from sweeps.keys import Key, is_free, known_keys, unknown_key_error
 from sweeps.overrides import NOT_SEARCHED, SEARCHED_SECTIONS
 from sweeps.space.dimension import Dimension, make_dimension
+from sweeps.space.effects import check_effects
 from sweeps.space.grammar import MAPPING_KEYS, read_leaf, to_field
+from sweeps.space.proposals import check_proposals
 
 
 class SpaceRow(NamedTuple):
@@ -49,7 +51,8 @@ class SearchSpace:
 
         Raises:
             ConfigError: an unknown key, a distribution that cannot be read, bounds that break the key's type or
-                range, a condition on something that does not exist, or no dimension at all.
+                range, a proposal that breaks a rule of its section, a key without an effect, a condition on something
+                that does not exist, or no dimension at all.
         """
         keys = known_keys(base["algorithm"]["name"])
         found = [
@@ -64,9 +67,10 @@ class SearchSpace:
                 "python -m sweeps.train trains without a search.",
                 key="search_space",
             )
-        for dimension in found:
-            _check_schedule(dimension.key, base)
-        return cls(_ordered(found, keys), copy.deepcopy(base))
+        check_effects(found, base)
+        space = cls(_ordered(found, keys), copy.deepcopy(base))
+        check_proposals(space)
+        return space
 
     def suggest(self, trial: optuna.trial.BaseTrial) -> dict[str, Any]:
         """Draw one configuration define-by-run.
@@ -98,6 +102,15 @@ class SearchSpace:
                 except ValueError:
                     return None
         return parameters
+
+    def allows(self, values: Mapping[str, Any]) -> bool:
+        """Say whether the conditions let these dimensions (dotted key -> value) exist beside the base."""
+        return all(self._exists(dimension, values) for dimension in self.dimensions if dimension.key in values)
+
+    @property
+    def base(self) -> dict[str, Any]:
+        """Return a copy of the configuration that the dimensions vary."""
+        return copy.deepcopy(self._base)
 
     def describe(self) -> list[SpaceRow]:
         """Return one row for each dimension."""
@@ -140,16 +153,6 @@ def _walk(tree: Mapping[str, Any], prefix: str, keys: Mapping[str, Key]) -> Iter
 
 def _is_leaf(entry: Any) -> bool:
     return not isinstance(entry, Mapping) or any(name in MAPPING_KEYS for name in entry)
-
-
-def _check_schedule(key: str, base: Mapping[str, Any]) -> None:
-    """Refuse to search a value that a schedule overrules: every trial would ignore it."""
-    if _get(base, f"{key}_schedule") is not None:
-        raise ConfigError(
-            f"{key} cannot be searched while {key}_schedule is set, which overrules it: set {key}_schedule=null, or "
-            f"take the key out of the space with ~search_space.{key}.",
-            key=key,
-        )
 
 
 def _check_section(key: str) -> None:

@@ -4,18 +4,19 @@ import os
 import subprocess
 import sys
 import time
+import zipfile
 from pathlib import Path
 
 import pytest
 
 from sweeps import run, train
-from sweeps.cli import main, parse_flags
+from sweeps.cli import Command, main, parse_flags
 from sweeps.help import GROUPS
 from sweeps.paths import config_directory
 
 ROOT = Path(__file__).parents[2]
-RUN = run.Command(run.HELP, "sweeps", run.check, run.start)
-TRAIN = train.Command(train.HELP, "training", train.check, train.start)
+RUN = run.COMMAND
+TRAIN = train.COMMAND
 
 
 @pytest.fixture(autouse=True)
@@ -23,9 +24,9 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
 
 
-def mistake(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
+def mistake(capsys: pytest.CaptureFixture[str], *argv: str, command: Command = RUN) -> str:
     """Run the command, expecting exit code 2, one message, nothing on stdout and nothing on disk."""
-    assert main(RUN, argv) == 2
+    assert main(command, argv) == 2
     out, err = capsys.readouterr()
     assert out == ""
     assert err.startswith("error: ")
@@ -47,6 +48,18 @@ def mistake(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
         (["algorithm.lr=fast"], "algorithm.lr must be a number, got 'fast'"),
         (["algorithm.gamma=1.5"], "algorithm.gamma must be between 0 and 1, got 1.5"),
         (["algorithm.gamma=interval(0.9,1.2)"], "every value of algorithm.gamma"),
+        (
+            ["environment.env_config.nonsense=choice(1,2)"],
+            "search_space.environment.env_config.nonsense = 1: environment.env_config={'nonsense': 1} does not fit",
+        ),
+        (
+            ["algorithm.rollout_fragment_length=choice(1,8)", "algorithm.vtrace_drop_last_ts=true"],
+            "search_space.algorithm.rollout_fragment_length = 1: algorithm.rollout_fragment_length must be at least 2",
+        ),
+        (["model=nature_cnn"], "model.type=nature_cnn needs uint8 images"),
+        (["model.type=choice(mlp,nature_cnn)"], "search_space.model.type = nature_cnn: model.type=nature_cnn needs"),
+        (["sweep.objective.metric=episode_return"], "did you mean episode_return_mean? Known are episode_return_mean,"),
+        (["sweep.objective.metric=entropy"], "did you mean info/learner/default_policy/entropy?"),
         (["search_space=none"], "at least one dimension"),
         (["+foo=1"], "Unknown key foo"),
         (["algorithm.lr=${foo}"], "Interpolation key 'foo' not found"),
@@ -91,6 +104,41 @@ def test_best_of_a_sweep_trains_again(tmp_path_factory, capsys):
     assert "lr: 0.00123" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    "override",
+    [
+        "algorithm.lr=interval(1e-4,1e-2)",
+        "search_space.algorithm.lr.low=1e-5",
+        "search_space=atari",
+        "~search_space.algorithm.lr",
+    ],
+)
+def test_a_training_has_no_search_space(override, capsys):
+    message = mistake(capsys, override, command=TRAIN)
+    assert f"{override}: sweeps.train trains one configuration and has no search" in message
+    assert "python -m sweeps.run" in message
+
+
+def test_a_training_is_checked_as_well(capsys, monkeypatch):
+    assert "needs uint8 images" in mistake(capsys, "model=nature_cnn", command=TRAIN)
+    assert "is no key of a result" in mistake(capsys, "sweep.objective.metric=zzz", command=TRAIN)
+    monkeypatch.setattr("actorlearner.models.precision.has_bfloat16", lambda *device: False)
+    assert "needs hardware that multiplies it" in mistake(capsys, "resources.precision=bfloat16", command=TRAIN)
+
+
+def test_a_nested_objective_may_be_written_with_dots(capsys):
+    metric = "info.learner.default_policy.entropy"
+    assert main(RUN, [f"sweep.objective.metric={metric}", "sweep.dry_run=true"]) == 0
+    assert f"metric: {metric.replace('.', '/')}" in capsys.readouterr().out
+
+
+def test_dry_run_of_a_training_speaks_of_no_trials(capsys):
+    assert main(TRAIN, ["sweep.dry_run=true"]) == 0
+    resources = capsys.readouterr().out.split("== Resources ==")[1]
+    assert "The training reserves: {" in resources
+    assert "rial" not in resources.replace("algorithm", "")
+
+
 def test_dry_run_shows_everything_and_writes_nothing(capsys):
     argv = ["sweep.dry_run=true", "algorithm.lr=1e-3", "algorithm.vtrace_lambda=interval(0.9,1)"]
     assert main(RUN, argv) == 0
@@ -125,7 +173,24 @@ def test_a_multirun_ends_with_its_worst_code(capsys):
     assert main(command, ["-m", "environment=cartpole,acrobot", "sweep.name=mine"]) == 1
     assert started == [("CartPole-v1", "mine-0"), ("Acrobot-v1", "mine-1")]
     assert "[2/2] environment=acrobot" in capsys.readouterr().out
-    assert [path.name for path in (Path.cwd() / "outputs").iterdir()] == ["multirun"]
+    assert not list(Path.cwd().iterdir())
+
+
+def test_a_multirun_tells_nobody_the_trackings_password(capsys, tmp_path, tmp_path_factory, monkeypatch):
+    temporary = tmp_path_factory.mktemp("temporary")
+    monkeypatch.setattr("tempfile.tempdir", str(temporary))
+    argv = ["-m", "tracking.uri='http://me:hunter2@a','http://me:hunter2@b'", "sweep.seed=0,1"]
+    command = Command(run.HELP, "sweeps", lambda config: None, lambda config, overrides: 0)
+    assert main(command, argv) == 0
+    out, err = capsys.readouterr()
+    assert "tracking.uri='http://me:***@b' sweep.seed=1" in out
+    written = [path.read_text() for folder in (tmp_path, temporary) for path in folder.rglob("*") if path.is_file()]
+    assert not any("hunter2" in text for text in (out, err, *written))
+    assert not list(temporary.iterdir())
+    assert main(command, [*argv, "sweep.dry_run=true"]) == 0
+    assert "hunter2" not in capsys.readouterr().out
+    assert main(command, ["tracking.uri=http://me:hunter2@a,["]) == 2
+    assert "http://me:***@a" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("code", [130, 143])
@@ -184,11 +249,13 @@ def test_the_examples_of_the_help_work(command, capsys, tmp_path_factory):
 # --- in processes of their own ---------------------------------------------------------------------------------------
 
 
-def shell(*argv: str, code: int, path: str = f"{ROOT}:{ROOT / 'src'}") -> subprocess.CompletedProcess[str]:
+def shell(
+    *argv: str, code: int, path: str = f"{ROOT}:{ROOT / 'src'}", timeout: float = 60
+) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PYTHONPATH": path}
     environment.pop("HYDRA_FULL_ERROR", None)
     done = subprocess.run(
-        [sys.executable, *argv], capture_output=True, text=True, env=environment, timeout=60, check=False
+        [sys.executable, *argv], capture_output=True, text=True, env=environment, timeout=timeout, check=False
     )
     assert done.returncode == code, done.stderr
     return done
@@ -220,19 +287,18 @@ def test_the_traceback_is_there_for_those_who_ask(tmp_path, monkeypatch):
     assert "Traceback" in done.stderr
 
 
+@pytest.mark.slow
 def test_it_works_as_installed_from_a_wheel(tmp_path):
     """In a wheel the groups lie inside the package (pyproject.toml, force-include)."""
     site = tmp_path / "site"
-    site.mkdir()
-    (site / "sweeps").mkdir()
-    for file in (ROOT / "sweeps").rglob("*.py"):
-        copy = site / file.relative_to(ROOT)
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        copy.write_text(file.read_text())
-    for file in (ROOT / "conf").rglob("*.yaml"):
-        copy = site / "sweeps" / file.relative_to(ROOT)
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        copy.write_text(file.read_text())
-    (site / "actorlearner").symlink_to(ROOT / "src" / "actorlearner")
+    built = shell("-m", "pip", "wheel", "--no-deps", "--wheel-dir", str(tmp_path), str(ROOT), code=0, timeout=300)
+    assert "impala" in built.stdout
+    (wheel,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(site)
+    assert not any("tests" in path.parts for path in site.rglob("*"))
+    assert "python -m sweeps.run" in shell("-m", "sweeps.run", "--help", code=0, path=str(site)).stdout
+    where = shell("-c", "import sweeps; print(sweeps.__file__)", code=0, path=str(site)).stdout
+    assert where.startswith(str(site))
     done = shell("-m", "sweeps.run", "+experiment=atari", "--cfg", "job", "-p", "environment", code=0, path=str(site))
     assert "id: ALE/Pong-v5" in done.stdout

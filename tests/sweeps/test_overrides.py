@@ -98,3 +98,12 @@ def test_the_grid_is_hydras():
         ["environment=acrobot", "search.num_trials=4", "sweep.seed=1"],
     ]
     assert grid(["environment=glob(*)"]) == []
+
+
+@pytest.mark.parametrize("key", ["algorithm.lr", "algorithm.entropy_coeff"])
+def test_a_value_and_the_schedule_that_overrules_it_are_one_too_many(key: str):
+    value, schedule = f"{key}=1e-3", f"{key}_schedule=[[0,1e-3],[10,0]]"
+    with pytest.raises(ConfigError, match=f"{key}=1e-3 has no effect beside {key}_schedule"):
+        rewrite([schedule, value], CommandLine())
+    rewrite([value, f"{key}_schedule=null"], CommandLine())
+    rewrite([schedule], CommandLine())

@@ -1,9 +1,13 @@
-"""Whether a trial fits the nodes."""
+"""Whether a trial fits the nodes, and what else is known before one starts."""
+
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
 from actorlearner.exceptions import ConfigError, ResourceError
-from sweeps.preflight import check_bundles, count_trials
+from sweeps.preflight import OTHER_RESULT_KEYS, check_bundles, count_trials, flat_keys, result_keys
 
 ONE = [{"CPU": 2.0, "GPU": 0.0}]
 
@@ -48,3 +52,27 @@ def test_how_many_trials_fit():
 
 def test_resource_errors_are_configuration_errors():
     assert issubclass(ResourceError, ConfigError)
+
+
+def test_the_keys_of_a_result_are_those_of_a_training():
+    from actorlearner.algorithms.impala.algorithm import Impala
+
+    config = {"resources": {"num_workers": 0}, "algorithm": {"min_train_timesteps_per_iteration": 500}}
+    algorithm = Impala(config)
+    try:
+        result = algorithm.train()
+    finally:
+        algorithm.stop()
+    trained = set(flat_keys(result))
+    assert set(result_keys()) <= trained
+    assert set(flat_keys({name: result[name] for name in ("info", "counters")})) <= set(result_keys())
+    assert set(OTHER_RESULT_KEYS) <= set(result_keys())
+
+
+def test_the_checks_of_the_defaults_do_without_torch(tmp_path: Path):
+    script = (
+        "import sys; from sweeps import run; from sweeps.cli import main;"
+        "code = main(run.COMMAND, ['sweep.dry_run=true']); print(code, 'torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert done.stdout.splitlines()[-1] == "0 False"

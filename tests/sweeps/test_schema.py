@@ -103,6 +103,23 @@ def test_a_mapping_of_values_leaves_the_search_space():
     assert load(composed(*overrides), overrides=overrides).fixed == ("algorithm.lr", "algorithm.gamma")
 
 
+@pytest.mark.parametrize("choice", ["algorithm=impala", "environment=cartpole", "model=auto", "search_space=classic"])
+def test_an_option_of_a_group_takes_nothing_out_of_the_search_space(choice: str):
+    config = load(composed(choice), overrides=[choice])
+    assert config.search_space == load(composed()).search_space
+    assert config.fixed == ()
+
+
+@pytest.mark.parametrize("choice", ["environment=acrobot", "model=mlp"])
+def test_a_section_of_the_space_survives_an_option_of_its_group(choice: str):
+    section = choice.split("=")[0]
+    space = {"environment": "environment.env_config.gravity", "model": "model.activation"}[section]
+    overrides = [choice, f"++search_space.{space}='choice(tanh,relu)'"]
+    config = load(composed(*overrides), overrides=[choice])
+    assert section in config.search_space
+    assert config.search_space[section]
+
+
 def test_a_value_beside_its_distribution_is_only_the_start():
     overrides = ["algorithm.lr=1e-3", "search_space.algorithm.lr.high=0.1"]
     config = load(composed(*overrides), overrides=overrides)

@@ -184,6 +184,12 @@ def test_it_pickles():
         ("lr", "fast", "must be a distribution"),
         ("lr", "interval(1e-4", "cannot be read"),
         ("lr", "tag(lgo,interval(1,2))", "the only tag is log, got lgo"),
+        ("lr", "tag(log,range(1,4))", r"tag\(log, ...\) is for interval\(low,high\) only"),
+        ("lr", "tag(log, choice(1,2))", r"tag\(log, ...\) is for interval"),
+        ("lr", "shuffle(choice(1,2))", "shuffle and sort mean nothing"),
+        ("lr", "shuffle(range(1,4))", "shuffle and sort mean nothing"),
+        ("lr", "sort(choice(2,1))", "shuffle and sort mean nothing"),
+        ("lr", "sort(range(1,4))", "shuffle and sort mean nothing"),
         ("lr", {"low": 1}, "needs a number as high bound, got None"),
         ("lr", {"low": 1, "hihg": 2}, "unknown entry 'hihg'"),
         ("lr", {"low": 1, "high": 2, "choices": [1]}, "both choices and bounds"),
@@ -226,3 +232,59 @@ def test_a_value_that_a_schedule_overrules_cannot_be_searched(key: str):
     base = settings_from_dict({"algorithm": {f"{key}_schedule": [[0, 1e-3], [1000, 0.0]]}}).to_dict()
     with pytest.raises(ConfigError, match=rf"{key} cannot be searched while algorithm\.{key}_schedule is set"):
         SearchSpace.from_config({"algorithm": {key: "interval(1e-4,1e-2)"}}, base)
+
+
+@pytest.mark.parametrize("choices", ["choice(1,8)", "range(1,9,4)", "interval(1,8)"])
+def test_a_proposal_that_breaks_a_rule_between_keys_is_refused(choices: str):
+    rule = "rollout_fragment_length must be at least 2"
+    with pytest.raises(ConfigError, match=rf"search_space.algorithm.rollout_fragment_length = 1: .*{rule}"):
+        space(rollout_fragment_length=choices)
+    base = apply(BASE, {"algorithm.vtrace_drop_last_ts": False})
+    tree = {"algorithm": {"rollout_fragment_length": choices}}
+    assert SearchSpace.from_config(tree, base).dimensions
+    tree["algorithm"]["vtrace_drop_last_ts"] = "choice(true,false)"
+    with pytest.raises(ConfigError, match=rf"length = 1 with search_space.algorithm.vtrace_drop.* = True: .*{rule}"):
+        SearchSpace.from_config(tree, base)
+
+
+def test_a_proposal_that_a_condition_rules_out_passes():
+    length = {"choices": [1, 8], "when": {"algorithm.vtrace_drop_last_ts": False}}
+    assert space(rollout_fragment_length=length, vtrace_drop_last_ts="choice(true,false)").dimensions
+    with pytest.raises(ConfigError, match="at least 2"):
+        space(rollout_fragment_length={**length, "when": {"algorithm.vtrace_drop_last_ts": True}})
+
+
+def test_choices_follow_the_sections_own_rules():
+    with pytest.raises(
+        ConfigError, match=r"search_space.model.hidden_sizes = \[0\]: model.hidden_sizes must be a list"
+    ):
+        SearchSpace.from_config({"model": {"hidden_sizes": "choice([0],[64])"}}, BASE)
+
+
+@pytest.mark.parametrize(
+    ("key", "switch", "choices", "cure"),
+    [
+        ("lr", "lr_schedule", {"choices": [None, [[0, 1e-3]]]}, "null"),
+        ("entropy_coeff", "entropy_coeff_schedule", "choice([[0,1e-3]])", "null"),
+        ("epsilon", "opt_type", "choice(adam,rmsprop)", "rmsprop"),
+        ("adam_epsilon", "opt_type", "choice(adam,rmsprop)", "adam"),
+    ],
+)
+def test_a_key_that_another_dimension_switches_off_needs_a_condition(key, switch, choices, cure):
+    with pytest.raises(ConfigError, match=rf"beside algorithm.{switch}: .*when: .algorithm.{switch}: {cure}"):
+        space(**{key: "interval(1e-4,1e-2)", switch: choices})
+    wanted = None if cure == "null" else cure
+    leaf = {"low": 1e-4, "high": 1e-2, "when": {f"algorithm.{switch}": wanted}}
+    assert space(**{key: leaf, switch: choices}).dimensions
+
+
+@pytest.mark.parametrize("key", ["epsilon", "decay", "momentum"])
+def test_a_key_of_the_other_optimizer_cannot_be_searched(key: str):
+    tree = {"algorithm": {key: "interval(0.1,0.5)"}}
+    with pytest.raises(ConfigError, match=rf"{key} cannot be searched while algorithm.opt_type is not rmsprop"):
+        SearchSpace.from_config(tree, BASE)
+    rmsprop = apply(BASE, {"algorithm.opt_type": "rmsprop"})
+    assert SearchSpace.from_config(tree, rmsprop).dimensions
+    with pytest.raises(ConfigError, match=r"adam_epsilon cannot be searched while algorithm\.opt_type is not adam"):
+        SearchSpace.from_config({"algorithm": {"adam_epsilon": "interval(0.1,0.5)"}}, rmsprop)
+    assert space(**{key: "interval(0.1,0.5)", "opt_type": "choice(rmsprop)"}).dimensions
