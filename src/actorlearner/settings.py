@@ -208,7 +208,12 @@ class DebuggingSettings(Section):
 
     section: ClassVar[str] = "debugging"
 
-    seed: int = setting(0, "Seed of Python, numpy, torch and the environments (worker i adds i).", ge=0, le=2**31 - 1)
+    seed: int = setting(
+        0,
+        "Seed of Python, numpy, torch and the environments; each worker's own is a hash of it and the worker's index.",
+        ge=0,
+        le=2**31 - 1,
+    )
     log_level: str = setting("WARNING", "Level of the logger 'actorlearner' only.")
 
 
