@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import torch
@@ -123,5 +124,7 @@ def impala_loss(
 def _explained_variance(values: Tensor, targets: Tensor, share: Tensor) -> Tensor:
     residuals = targets - values
     target_variance = ((targets - (targets * share).sum()).square() * share).sum()
+    # Equal targets leave a variance of rounding errors, which would divide to a huge number.
+    rounding = 1e-10 * (targets.square() * share).sum()
     residual_variance = ((residuals - (residuals * share).sum()).square() * share).sum()
-    return 1.0 - residual_variance / target_variance
+    return torch.where(target_variance > rounding, 1.0 - residual_variance / target_variance, math.nan)
