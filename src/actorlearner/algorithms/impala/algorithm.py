@@ -54,8 +54,12 @@ class Impala(Algorithm):
             )
         device = torch.device("cuda" if num_gpus else "cpu")
         model = build_model(
-            self.spec.observation_space, self.spec.action_space, self.settings.model, self.settings.resources.precision
-        ).to(device)
+            self.spec.observation_space,
+            self.spec.action_space,
+            self.settings.model,
+            self.settings.resources.precision,
+            device,
+        )
         options = LearnerOptions(
             learning_rate=PiecewiseLinear.from_setting(settings.lr, settings.lr_schedule),
             entropy_coeff=PiecewiseLinear.from_setting(settings.entropy_coeff, settings.entropy_coeff_schedule),
