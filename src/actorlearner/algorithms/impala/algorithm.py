@@ -132,7 +132,7 @@ class Impala(Algorithm):
         with self.timers.measure("sample"):
             self._source.request()
             settings = cast(ImpalaSettings, self.settings.algorithm)
-            fragments = self._source.collect(max(_WAIT_SECONDS, settings.timeout_s_sampler_manager))
+            fragments = self._source.collect(settings.timeout_s_sampler_manager or _WAIT_SECONDS)
         for fragment in fragments:
             self.counters.num_env_steps_sampled += fragment.env_steps
             self.episodes.add(fragment.episodes)
