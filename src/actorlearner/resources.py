@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import os
 import sys
 from dataclasses import dataclass
@@ -29,11 +30,31 @@ class Machine:
     num_gpus: float
 
 
-def detect_machine() -> Machine:
-    """Count the CPUs this process may run on and the GPUs torch can see; starts no CUDA context."""
+def detect_machine(control_groups: Path = Path("/sys/fs/cgroup")) -> Machine:
+    """Count the CPUs this process may use and the GPUs torch can see; starts no CUDA context.
+
+    Args:
+        control_groups: where Linux shows the limits of this process's container.
+    """
     # macOS has no affinity.
     num_cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    quota = _cpu_quota(control_groups)
+    if quota is not None:
+        num_cpus = max(1, min(num_cpus, math.floor(quota)))
     return Machine(num_cpus=num_cpus, num_gpus=_count_gpus())
+
+
+def _cpu_quota(control_groups: Path) -> float | None:
+    """Return how many CPUs' time a container may use (``docker run --cpus``); None without a limit."""
+    try:
+        if (control_groups / "cpu.max").exists():  # version 2: "max 100000" or "150000 100000"
+            quota, period = (control_groups / "cpu.max").read_text().split()
+        else:  # version 1: -1 is no limit
+            files = ("cpu.cfs_quota_us", "cpu.cfs_period_us")
+            quota, period = ((control_groups / "cpu" / name).read_text() for name in files)
+        return int(quota) / int(period) if int(quota) > 0 and int(period) > 0 else None
+    except (OSError, ValueError):
+        return None
 
 
 def _count_gpus() -> int:

@@ -89,10 +89,10 @@ def test_a_trial_that_can_never_be_placed_is_named():  # fault F26
         check_fits(resolve(CARTPOLE, LAPTOP, num_gpus=1), LAPTOP)
 
 
-def test_the_machine_is_what_this_process_may_use():
+def test_the_machine_is_what_this_process_may_use(tmp_path):
     import torch
 
-    machine = detect_machine()
+    machine = detect_machine(tmp_path)
     assert machine.num_gpus == torch.cuda.device_count()
     assert not torch.cuda.is_initialized()
     if not hasattr(os, "sched_setaffinity"):
@@ -102,6 +102,27 @@ def test_the_machine_is_what_this_process_may_use():
     assert machine.num_cpus == len(allowed)
     try:
         os.sched_setaffinity(0, {min(allowed)})
-        assert detect_machine().num_cpus == 1
+        assert detect_machine(tmp_path).num_cpus == 1
     finally:
         os.sched_setaffinity(0, allowed)
+
+
+@pytest.mark.parametrize(
+    ("files", "num_cpus"),
+    [
+        ({"cpu.max": "250000 100000\n"}, 2),
+        ({"cpu.max": "50000 100000\n"}, 1),
+        ({"cpu.max": "99900000 100000\n"}, 4),
+        ({"cpu.max": "max 100000\n"}, 4),
+        ({"cpu.max": "\n"}, 4),
+        ({"cpu/cpu.cfs_quota_us": "350000\n", "cpu/cpu.cfs_period_us": "100000\n"}, 3),
+        ({"cpu/cpu.cfs_quota_us": "-1\n", "cpu/cpu.cfs_period_us": "100000\n"}, 4),
+        ({}, 4),
+    ],
+)
+def test_a_containers_cpu_quota_counts(tmp_path, monkeypatch, files, num_cpus):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2, 3}, raising=False)
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert detect_machine(tmp_path).num_cpus == num_cpus
