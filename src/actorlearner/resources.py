@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from actorlearner.envs.spec import EnvironmentSpec
-from actorlearner.exceptions import ResourceError
 from actorlearner.settings import ResourceSettings, Settings
 
 # A native vector step costs hardly more for 32 sub-environments than for 8, and larger forward passes cost less per
@@ -125,31 +124,6 @@ def placement_group(resolved: Settings) -> Any:
     from ray.tune import PlacementGroupFactory
 
     return PlacementGroupFactory(trial_bundles(resolved), strategy=resolved.resources.placement_strategy)
-
-
-def check_fits(resolved: Settings, machine: Machine) -> None:
-    """Check that one trial can run at all: Ray would let it wait for ever (fault F26).
-
-    Raises:
-        ResourceError: the trial needs more CPUs or GPUs than there are; says how many are needed and available.
-    """
-    bundles = trial_bundles(resolved)
-    resources = resolved.resources
-    for kind, available in (("CPU", machine.num_cpus), ("GPU", machine.num_gpus)):
-        needed = sum(bundle.get(kind, 0.0) for bundle in bundles)
-        if needed <= available:
-            continue
-        cures = {"CPU": "num_workers, num_cpus_per_worker or num_cpus_for_driver", "GPU": "num_gpus"}
-        shares = f"{resources.num_cpus_for_driver:g} for its own process"
-        if resources.num_workers:
-            shares += f" and {resources.num_workers} workers with {resources.num_cpus_per_worker:g} each"
-        details = f" ({shares})" if kind == "CPU" else ""
-        raise ResourceError(
-            f"One trial needs {needed:g} {kind}s{details} and {available:g} are available; "
-            f"lower resources.{cures[kind]}.",
-            key="resources.num_gpus" if kind == "GPU" else "resources.num_workers",
-            value=needed,
-        )
 
 
 def _chosen(resources: ResourceSettings, name: str) -> Any:

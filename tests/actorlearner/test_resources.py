@@ -1,4 +1,4 @@
-"""The automatic choice, the bundles it becomes, and the check before anything starts."""
+"""The automatic choice, the bundles it becomes, and what the machine has."""
 
 import os
 
@@ -7,10 +7,8 @@ import pytest
 from gymnasium.spaces import Box, Discrete
 
 from actorlearner.envs.spec import EnvironmentSpec
-from actorlearner.exceptions import ResourceError
 from actorlearner.resources import (
     Machine,
-    check_fits,
     detect_machine,
     placement_group,
     resolve_resources,
@@ -77,16 +75,6 @@ def test_the_placement_group_is_made_of_the_bundles():  # spec A16
     assert group.bundles == trial_bundles(resolved)
     assert group.strategy == "SPREAD"
     assert group.head_cpus == 1.0
-
-
-def test_a_trial_that_can_never_be_placed_is_named():  # fault F26
-    check_fits(resolve(CARTPOLE, LAPTOP, num_workers=7), LAPTOP)
-    with pytest.raises(
-        ResourceError, match=r"needs 9 CPUs \(1 for its own process and 8 workers with 1 each\) and 8 are"
-    ):
-        check_fits(resolve(CARTPOLE, LAPTOP, num_workers=8), LAPTOP)
-    with pytest.raises(ResourceError, match=r"needs 1 GPUs and 0 are available; lower resources\.num_gpus"):
-        check_fits(resolve(CARTPOLE, LAPTOP, num_gpus=1), LAPTOP)
 
 
 def test_the_machine_is_what_this_process_may_use(tmp_path):
