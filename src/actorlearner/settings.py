@@ -9,6 +9,8 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import math
+import types
+import typing
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -304,8 +306,6 @@ def unknown_key(key: str, known: Iterable[str]) -> UnknownKeyError:
 
 def field_types(cls: type[Section]) -> dict[str, Any]:
     """Return the resolved type of each field."""
-    import typing
-
     return typing.get_type_hints(cls)
 
 
@@ -314,9 +314,6 @@ def coerce(key: str, value: Any, annotation: Any) -> Any:
 
     Integers become floats and whole floats become integers; enums are accepted by name. Texts never become numbers.
     """
-    import types
-    import typing
-
     origin = typing.get_origin(annotation)
     if origin in (typing.Union, types.UnionType):
         if value is None:
