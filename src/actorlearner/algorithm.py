@@ -31,8 +31,8 @@ class Algorithm(ray.tune.Trainable):
     """Trains one configuration; ``training_step()`` is what algorithms define.
 
     Give it a nested configuration (see ``settings.py``; missing keys take their defaults) and call ``train()``, or
-    give the class to ``ray.tune.Tuner``. Only remote workers (``resources.num_workers > 0``) need Ray to run:
-    stand-alone, call ``ray.init()`` first.
+    give the class to ``ray.tune.Tuner``. Only remote workers (``resources.num_workers > 0``) need Ray to run: where
+    none does, a quiet one is started for them, and ``stop()`` ends it unless other workers use it too.
 
     Attributes:
         settings: the resolved configuration.

@@ -127,17 +127,21 @@ class Timers:
 def mean_statistics(results: list[LearnerResult], latest: Mapping[str, float]) -> dict[str, float]:
     """Return each statistic's mean over an iteration's updates; ``latest`` where there was no update.
 
+    Values that are not finite are left out: a statistic may be undefined in one update. NaN where none is finite.
     Learning rate and entropy coefficient are the last update's.
     """
     if not results:
         return dict(latest)
-    means = {
-        name: math.fsum(result.statistics[name] for result in results) / len(results) for name in results[-1].statistics
-    }
+    means = {name: _finite_mean(result.statistics[name] for result in results) for name in results[-1].statistics}
     for name in ("learning_rate", "entropy_coeff"):
         if name in means:
             means[name] = results[-1].statistics[name]
     return means
+
+
+def _finite_mean(values: Iterable[float]) -> float:
+    finite = [value for value in values if math.isfinite(value)]
+    return math.fsum(finite) / len(finite) if finite else math.nan
 
 
 def result_dict(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import os
 import sys
 from dataclasses import dataclass
@@ -10,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from actorlearner.envs.spec import EnvironmentSpec
-from actorlearner.exceptions import ResourceError
 from actorlearner.settings import ResourceSettings, Settings
 
 # A native vector step costs hardly more for 32 sub-environments than for 8, and larger forward passes cost less per
@@ -29,11 +29,31 @@ class Machine:
     num_gpus: float
 
 
-def detect_machine() -> Machine:
-    """Count the CPUs this process may run on and the GPUs torch can see; starts no CUDA context."""
+def detect_machine(control_groups: Path = Path("/sys/fs/cgroup")) -> Machine:
+    """Count the CPUs this process may use and the GPUs torch can see; starts no CUDA context.
+
+    Args:
+        control_groups: where Linux shows the limits of this process's container.
+    """
     # macOS has no affinity.
     num_cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    quota = _cpu_quota(control_groups)
+    if quota is not None:
+        num_cpus = max(1, min(num_cpus, math.floor(quota)))
     return Machine(num_cpus=num_cpus, num_gpus=_count_gpus())
+
+
+def _cpu_quota(control_groups: Path) -> float | None:
+    """Return how many CPUs' time a container may use (``docker run --cpus``); None without a limit."""
+    try:
+        if (control_groups / "cpu.max").exists():  # version 2: "max 100000" or "150000 100000"
+            quota, period = (control_groups / "cpu.max").read_text().split()
+        else:  # version 1: -1 is no limit
+            files = ("cpu.cfs_quota_us", "cpu.cfs_period_us")
+            quota, period = ((control_groups / "cpu" / name).read_text() for name in files)
+        return int(quota) / int(period) if int(quota) > 0 and int(period) > 0 else None
+    except (OSError, ValueError):
+        return None
 
 
 def _count_gpus() -> int:
@@ -104,31 +124,6 @@ def placement_group(resolved: Settings) -> Any:
     from ray.tune import PlacementGroupFactory
 
     return PlacementGroupFactory(trial_bundles(resolved), strategy=resolved.resources.placement_strategy)
-
-
-def check_fits(resolved: Settings, machine: Machine) -> None:
-    """Check that one trial can run at all: Ray would let it wait for ever (fault F26).
-
-    Raises:
-        ResourceError: the trial needs more CPUs or GPUs than there are; says how many are needed and available.
-    """
-    bundles = trial_bundles(resolved)
-    resources = resolved.resources
-    for kind, available in (("CPU", machine.num_cpus), ("GPU", machine.num_gpus)):
-        needed = sum(bundle.get(kind, 0.0) for bundle in bundles)
-        if needed <= available:
-            continue
-        cures = {"CPU": "num_workers, num_cpus_per_worker or num_cpus_for_driver", "GPU": "num_gpus"}
-        shares = f"{resources.num_cpus_for_driver:g} for its own process"
-        if resources.num_workers:
-            shares += f" and {resources.num_workers} workers with {resources.num_cpus_per_worker:g} each"
-        details = f" ({shares})" if kind == "CPU" else ""
-        raise ResourceError(
-            f"One trial needs {needed:g} {kind}s{details} and {available:g} are available; "
-            f"lower resources.{cures[kind]}.",
-            key="resources.num_gpus" if kind == "GPU" else "resources.num_workers",
-            value=needed,
-        )
 
 
 def _chosen(resources: ResourceSettings, name: str) -> Any:

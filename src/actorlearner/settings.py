@@ -9,6 +9,8 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import math
+import types
+import typing
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -208,7 +210,12 @@ class DebuggingSettings(Section):
 
     section: ClassVar[str] = "debugging"
 
-    seed: int = setting(0, "Seed of Python, numpy, torch and the environments (worker i adds i).", ge=0, le=2**31 - 1)
+    seed: int = setting(
+        0,
+        "Seed of Python, numpy, torch and the environments; each worker's own is a hash of it and the worker's index.",
+        ge=0,
+        le=2**31 - 1,
+    )
     log_level: str = setting("WARNING", "Level of the logger 'actorlearner' only.")
 
 
@@ -299,8 +306,6 @@ def unknown_key(key: str, known: Iterable[str]) -> UnknownKeyError:
 
 def field_types(cls: type[Section]) -> dict[str, Any]:
     """Return the resolved type of each field."""
-    import typing
-
     return typing.get_type_hints(cls)
 
 
@@ -309,9 +314,6 @@ def coerce(key: str, value: Any, annotation: Any) -> Any:
 
     Integers become floats and whole floats become integers; enums are accepted by name. Texts never become numbers.
     """
-    import types
-    import typing
-
     origin = typing.get_origin(annotation)
     if origin in (typing.Union, types.UnionType):
         if value is None:

@@ -55,11 +55,6 @@ class Fragment:
         """Number of true env steps (reset steps are not counted)."""
         return int(self.valid.sum())
 
-    @property
-    def num_bytes(self) -> int:
-        """Size of the arrays."""
-        return sum(value.nbytes for value in vars(self).values() if isinstance(value, np.ndarray))
-
 
 @dataclass(frozen=True)
 class Batch:

@@ -360,3 +360,19 @@ def test_saving_while_the_learner_works_is_consistent(make: Callable[..., Impala
         other = make()
         other.restore(str(tmp_path / str(number)))
         assert other.learner.version == other.counters.num_learner_updates
+
+
+@pytest.mark.parametrize(("configured", "used"), [(0.0, 0.5), (0.05, 0.05), (2.0, 2.0)])
+def test_one_poll_waits_as_long_as_configured(
+    make: Callable[..., Impala], monkeypatch: pytest.MonkeyPatch, configured: float, used: float
+) -> None:
+    algorithm = make(timeout_s_sampler_manager=configured)
+    collect, timeouts = algorithm._source.collect, []
+
+    def recording(timeout: float) -> Any:
+        timeouts.append(timeout)
+        return collect(timeout)
+
+    monkeypatch.setattr(algorithm._source, "collect", recording)
+    algorithm.training_step()
+    assert timeouts == [used]

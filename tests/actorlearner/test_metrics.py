@@ -62,3 +62,12 @@ def test_statistics_are_means_except_for_scheduled_values() -> None:
 
     assert mean_statistics([result(1.0, 0.2), result(3.0, 0.1)], {}) == {"total_loss": 2.0, "learning_rate": 0.1}
     assert mean_statistics([], {"total_loss": 5.0}) == {"total_loss": 5.0}
+
+
+def test_one_undefined_statistic_does_not_hide_the_others() -> None:
+    def result(variance: float) -> LearnerResult:
+        return LearnerResult(env_steps=1, statistics={"explained_variance": variance}, version=1)
+
+    values = [0.25, math.nan, 0.75, -math.inf]
+    assert mean_statistics([result(value) for value in values], {}) == {"explained_variance": 0.5}
+    assert math.isnan(mean_statistics([result(math.nan)], {})["explained_variance"])

@@ -1,4 +1,4 @@
-"""The automatic choice, the bundles it becomes, and the check before anything starts."""
+"""The automatic choice, the bundles it becomes, and what the machine has."""
 
 import os
 
@@ -7,10 +7,8 @@ import pytest
 from gymnasium.spaces import Box, Discrete
 
 from actorlearner.envs.spec import EnvironmentSpec
-from actorlearner.exceptions import ResourceError
 from actorlearner.resources import (
     Machine,
-    check_fits,
     detect_machine,
     placement_group,
     resolve_resources,
@@ -79,20 +77,10 @@ def test_the_placement_group_is_made_of_the_bundles():  # spec A16
     assert group.head_cpus == 1.0
 
 
-def test_a_trial_that_can_never_be_placed_is_named():  # fault F26
-    check_fits(resolve(CARTPOLE, LAPTOP, num_workers=7), LAPTOP)
-    with pytest.raises(
-        ResourceError, match=r"needs 9 CPUs \(1 for its own process and 8 workers with 1 each\) and 8 are"
-    ):
-        check_fits(resolve(CARTPOLE, LAPTOP, num_workers=8), LAPTOP)
-    with pytest.raises(ResourceError, match=r"needs 1 GPUs and 0 are available; lower resources\.num_gpus"):
-        check_fits(resolve(CARTPOLE, LAPTOP, num_gpus=1), LAPTOP)
-
-
-def test_the_machine_is_what_this_process_may_use():
+def test_the_machine_is_what_this_process_may_use(tmp_path):
     import torch
 
-    machine = detect_machine()
+    machine = detect_machine(tmp_path)
     assert machine.num_gpus == torch.cuda.device_count()
     assert not torch.cuda.is_initialized()
     if not hasattr(os, "sched_setaffinity"):
@@ -102,6 +90,27 @@ def test_the_machine_is_what_this_process_may_use():
     assert machine.num_cpus == len(allowed)
     try:
         os.sched_setaffinity(0, {min(allowed)})
-        assert detect_machine().num_cpus == 1
+        assert detect_machine(tmp_path).num_cpus == 1
     finally:
         os.sched_setaffinity(0, allowed)
+
+
+@pytest.mark.parametrize(
+    ("files", "num_cpus"),
+    [
+        ({"cpu.max": "250000 100000\n"}, 2),
+        ({"cpu.max": "50000 100000\n"}, 1),
+        ({"cpu.max": "99900000 100000\n"}, 4),
+        ({"cpu.max": "max 100000\n"}, 4),
+        ({"cpu.max": "\n"}, 4),
+        ({"cpu/cpu.cfs_quota_us": "350000\n", "cpu/cpu.cfs_period_us": "100000\n"}, 3),
+        ({"cpu/cpu.cfs_quota_us": "-1\n", "cpu/cpu.cfs_period_us": "100000\n"}, 4),
+        ({}, 4),
+    ],
+)
+def test_a_containers_cpu_quota_counts(tmp_path, monkeypatch, files, num_cpus):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2, 3}, raising=False)
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert detect_machine(tmp_path).num_cpus == num_cpus

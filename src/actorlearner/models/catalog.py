@@ -22,17 +22,20 @@ def build_model(
     action_space: gymnasium.Space[Any],
     settings: ModelSettings,
     precision: Precision,
+    device: torch.device | None = None,
 ) -> ActorCritic:
-    """Return a fresh network on the CPU, initialised from torch's global random state.
+    """Return a fresh network, initialised on the CPU from torch's global random state and moved to its device.
 
     Args:
         observation_space: Box of one observation; uint8 boxes of three dimensions are images.
         action_space: Discrete.
         settings: architecture; ``auto`` takes ``nature_cnn`` for images and ``mlp`` for everything else.
         precision: arithmetic of the layers.
+        device: where it will run; None is the CPU. No other device is looked at: a process that samples on the CPU
+            must not open a CUDA context.
 
     Raises:
-        ConfigError: the network cannot take these spaces, or the hardware lacks the precision.
+        ConfigError: the network cannot take these spaces, or the device lacks the precision.
     """
     if not isinstance(observation_space, Box) or not isinstance(action_space, Discrete):
         raise ConfigError(
@@ -40,24 +43,15 @@ def build_model(
             "choose another environment.id.",
             key="environment.id",
         )
-    is_image = is_image_space(observation_space)
     kind = settings.type
     if kind is ModelType.auto:
-        kind = ModelType.nature_cnn if is_image else ModelType.mlp
-    is_convolutional = kind is ModelType.nature_cnn
+        kind = ModelType.nature_cnn if is_image_space(observation_space) else ModelType.mlp
+    device = device or torch.device("cpu")
     # Fail here rather than at the first forward pass, which may be in another process.
-    resolve_precision(precision, is_convolutional, torch.device("cuda" if torch.cuda.is_available() else "cpu"))
+    resolve_precision(precision, kind is ModelType.nature_cnn, device)
     num_actions = int(action_space.n)
-    if is_convolutional:
-        if not is_image:
-            raise ConfigError(
-                f"model.type=nature_cnn needs uint8 images, and observations are {observation_space}; "
-                "set model.type=auto.",
-                key="model.type",
-                value="nature_cnn",
-            )
-        channels, height, width = observation_space.shape
-        return NatureCnn((channels, height, width), num_actions, precision=precision)
+    if kind is ModelType.nature_cnn:
+        return _build_nature_cnn(observation_space, num_actions, precision).to(device)
     return Mlp(
         observation_space.shape,
         num_actions,
@@ -65,4 +59,15 @@ def build_model(
         activation=settings.activation,
         share_layers=settings.share_layers,
         precision=precision,
-    )
+    ).to(device)
+
+
+def _build_nature_cnn(observation_space: Box, num_actions: int, precision: Precision) -> NatureCnn:
+    if not is_image_space(observation_space):
+        raise ConfigError(
+            f"model.type=nature_cnn needs uint8 images, and observations are {observation_space}; set model.type=auto.",
+            key="model.type",
+            value="nature_cnn",
+        )
+    channels, height, width = observation_space.shape
+    return NatureCnn((channels, height, width), num_actions, precision=precision)

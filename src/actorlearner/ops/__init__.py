@@ -1,1 +1,1 @@
-"""Pure functions on tensors: V-trace and action distributions."""
+"""Pure functions on tensors: V-trace."""

@@ -70,10 +70,7 @@ def vtrace(
     with torch.no_grad():
         rhos = log_rhos.exp()
         discounts = ~terminated * gamma
-        continues = ~(terminated | truncated) & valid
-        continues[:-1] &= valid[1:]
-        continues[-1] = False
-
+        continues = _continues(terminated | truncated, valid)
         deltas = rhos.clamp(max=clip_rho_threshold) * (rewards + discounts * next_values - values)
         traces = rhos.clamp(max=min(clip_c_threshold, clip_rho_threshold)) * discounts * continues * lambda_
         # Row by row and in place: `corrections` becomes vs - V, from the last row backwards.
@@ -88,6 +85,14 @@ def vtrace(
         q_values = rewards + discounts * torch.where(continues, successors, next_values)
         advantages = rhos.clamp(max=clip_pg_rho_threshold) * (q_values - values)
     return VTraceReturns(value_targets, advantages)
+
+
+def _continues(done: Tensor, valid: Tensor) -> Tensor:
+    """Return [T, B] bool: the next row is the same episode's next step."""
+    continues = ~done & valid
+    continues[:-1] &= valid[1:]
+    continues[-1] = False
+    return continues
 
 
 def _check_tensors(tensors: dict[str, Tensor], dtype: torch.dtype, like: Tensor) -> None:

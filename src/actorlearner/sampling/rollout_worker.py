@@ -10,8 +10,9 @@ import numpy as np
 import torch
 
 from actorlearner.envs.spec import EnvironmentSpec
-from actorlearner.sampling.sampler import Sampler
+from actorlearner.sampling.sampler import Sampler, worker_seed
 from actorlearner.settings import Settings
+from actorlearner.setup import seed_everything
 from actorlearner.types import Fragment, Weights
 
 
@@ -39,6 +40,8 @@ class RolloutWorker:
         """
         torch.set_num_threads(self._num_threads)
         self.close()
+        # Environments may draw from the global generators, which are this process's own.
+        seed_everything(worker_seed(settings.debugging.seed, self._worker_index))
         assert settings.resources.num_envs_per_worker is not None, "settings must be resolved"
         self._sampler = Sampler(
             settings,

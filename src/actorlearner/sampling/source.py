@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import Any, NamedTuple
+from typing import Any
 
 import ray
 from ray.exceptions import GetTimeoutError, RayError
@@ -15,29 +15,6 @@ from actorlearner.sampling.worker_failure import worker_error
 from actorlearner.sampling.worker_set import RemoteWorker, WorkerSet
 from actorlearner.settings import Settings
 from actorlearner.types import Fragment, Weights
-
-
-class SourceStatistics(NamedTuple):
-    """Counters of a ``RemoteSource``, since it was made or reset.
-
-    Attributes:
-        num_healthy_workers: workers that are not known to have failed.
-        num_requests_in_flight: fragments asked for and not yet collected.
-        bytes_in_flight: most bytes that these can take in the object store, judged by the largest fragment so far.
-        num_fragments: fragments collected.
-        num_fragments_lost: fragments asked for that never come, because their worker failed or the training was
-            restored; they count nowhere else.
-        num_weight_broadcasts: times that weights were sent out.
-        max_version_lag: most learner updates between a fragment's weights and the newest at its arrival.
-    """
-
-    num_healthy_workers: int
-    num_requests_in_flight: int
-    bytes_in_flight: int
-    num_fragments: int
-    num_fragments_lost: int
-    num_weight_broadcasts: int
-    max_version_lag: int
 
 
 class RemoteSource:
@@ -67,11 +44,6 @@ class RemoteSource:
     _arrived: list[Fragment]
     _stored: tuple[int, Any] | None
     _newest_version: int
-    _largest_fragment: int
-    _num_fragments: int
-    _num_fragments_lost: int
-    _num_broadcasts: int
-    _max_version_lag: int
 
     def __init__(
         self,
@@ -119,7 +91,8 @@ class RemoteSource:
             expected = self._expected[worker][0]
             if fragment.weights_version == expected:
                 self._expected[worker].popleft()
-                self._accept(worker, fragment)
+                self._delivered.add(worker)
+                self._arrived.append(fragment)
             else:
                 failures.append(self._not_updated(worker, fragment.weights_version, expected))
                 self._lose(worker, failures[-1])
@@ -131,7 +104,6 @@ class RemoteSource:
         if failures:
             raise failures[0] from failures[0].__cause__
         fragments, self._arrived = self._arrived, []
-        self._num_fragments += len(fragments)
         return fragments
 
     def broadcast(self, weights: Weights) -> None:
@@ -150,26 +122,13 @@ class RemoteSource:
     def sync(self, weights: Weights) -> None:
         """Send weights to every worker and forget what is in flight: it belongs to the training before a restore."""
         self._newest_version = weights.version
-        self._num_fragments_lost += len(self._arrived)
         self._arrived = []
         for worker in self._workers.workers:
-            self._num_fragments_lost += self._requests.remove(worker)
+            self._requests.remove(worker)
             self._requests.add(worker)
             self._expected[worker].clear()
         self._stored = None
         self._send(weights, list(self._workers.workers))
-
-    def statistics(self) -> SourceStatistics:
-        """Return the counters."""
-        return SourceStatistics(
-            num_healthy_workers=self.healthy_count,
-            num_requests_in_flight=self.num_in_flight,
-            bytes_in_flight=self.num_in_flight * self._largest_fragment,
-            num_fragments=self._num_fragments,
-            num_fragments_lost=self._num_fragments_lost,
-            num_weight_broadcasts=self._num_broadcasts,
-            max_version_lag=self._max_version_lag,
-        )
 
     def reset(self, settings: Settings, spec: EnvironmentSpec, weights: Weights, *, max_in_flight: int) -> None:
         """Start over as if newly made; running processes are kept where number and CPUs stay the same.
@@ -205,8 +164,6 @@ class RemoteSource:
         self._expected = {worker: deque() for worker in self._workers.workers}
         self._delivered = set()
         self._arrived = []
-        self._largest_fragment = self._num_fragments = self._num_fragments_lost = 0
-        self._num_broadcasts = self._max_version_lag = 0
         self.sync(weights)
 
     def _ask(self, worker: RemoteWorker) -> Any:
@@ -221,13 +178,6 @@ class RemoteSource:
         self._acknowledged.update(self._workers.sync_weights(self._stored[1], workers))
         self._sent.update(dict.fromkeys(workers, weights.version))
         self._delivered.difference_update(workers)
-        self._num_broadcasts += 1
-
-    def _accept(self, worker: RemoteWorker, fragment: Fragment) -> None:
-        self._delivered.add(worker)
-        self._arrived.append(fragment)
-        self._largest_fragment = max(self._largest_fragment, fragment.num_bytes)
-        self._max_version_lag = max(self._max_version_lag, self._newest_version - fragment.weights_version)
 
     def _not_updated(self, worker: RemoteWorker, version: int, expected: int) -> WorkerError:
         """Return the error for a worker that does not take over its weights (fault F11)."""
@@ -252,7 +202,7 @@ class RemoteSource:
 
     def _lose(self, worker: RemoteWorker, failure: WorkerError) -> None:
         """Take a failed worker out."""
-        self._num_fragments_lost += len(self._expected.pop(worker))
+        del self._expected[worker]
         self._requests.remove(worker)
         self._delivered.discard(worker)
         self._workers.remove(worker, failure)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import logging
-import os
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from actorlearner.envs.spec import EnvironmentSpec
 from actorlearner.exceptions import ResourceError, WorkerError
+from actorlearner.sampling import own_ray
 from actorlearner.sampling.rollout_worker import RolloutWorker
 from actorlearner.sampling.worker_failure import worker_error
 from actorlearner.settings import Settings
@@ -72,11 +72,11 @@ class WorkerSet:
         self._settings = settings
         self._start_timeout_s = start_timeout_s
         self._workers: list[RemoteWorker] = []
-        _ensure_ray()
-        group = get_current_placement_group()
-        _check_cpus(settings, group)
+        own_ray.acquire(self)
         # Whatever ends the start, a half-made set must not stay: its calls in flight would hang a Tune trial for ever.
         try:
+            group = get_current_placement_group()
+            _check_cpus(settings, group)
             self._launch(worker_class, group)
             self._start_samplers(spec)
         except BaseException:
@@ -141,21 +141,17 @@ class WorkerSet:
             raise
 
     def stop(self, grace_s: float = 5.0) -> None:
-        """End all workers; a second call does nothing.
+        """End all workers, and with the last set a Ray that was started for it; a second call does nothing.
 
         Args:
             grace_s: seconds that they have to close their environments, all together, before they are killed.
         """
         workers, self._workers = self._workers, []
-        if not workers or not ray.is_initialized():
-            return
         try:
-            if grace_s > 0:
-                closing = [worker.actor.close.remote() for worker in workers]
-                ray.wait(closing, num_returns=len(closing), timeout=grace_s)
+            if workers and ray.is_initialized():
+                _end(workers, grace_s)
         finally:
-            for worker in workers:
-                _kill(worker)
+            own_ray.release(self)
 
     def _launch(self, worker_class: type, group: PlacementGroup | None) -> None:
         resources = self._settings.resources
@@ -203,12 +199,6 @@ class WorkerSet:
         )
 
 
-def _ensure_ray() -> None:
-    if not ray.is_initialized():
-        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-        ray.init(include_dashboard=False, log_to_driver=False, logging_level=logging.WARNING)
-
-
 def _check_cpus(settings: Settings, group: PlacementGroup | None) -> None:
     """Raise ResourceError for a request that can never be served, instead of waiting for it."""
     resources = settings.resources
@@ -225,6 +215,16 @@ def _check_cpus(settings: Settings, group: PlacementGroup | None) -> None:
             key="resources.num_workers",
             value=resources.num_workers,
         )
+
+
+def _end(workers: list[RemoteWorker], grace_s: float) -> None:
+    try:
+        if grace_s > 0:
+            closing = [worker.actor.close.remote() for worker in workers]
+            ray.wait(closing, num_returns=len(closing), timeout=grace_s)
+    finally:
+        for worker in workers:
+            _kill(worker)
 
 
 def _kill(worker: RemoteWorker) -> None:

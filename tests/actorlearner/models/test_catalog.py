@@ -9,6 +9,7 @@ import torch
 from gymnasium.spaces import Box, Discrete, Tuple
 
 from actorlearner.exceptions import ConfigError
+from actorlearner.models import catalog
 from actorlearner.models.catalog import build_model
 from actorlearner.models.cnn import NatureCnn
 from actorlearner.models.mlp import Mlp
@@ -141,3 +142,16 @@ def test_the_architecture_is_the_published_one():
 def test_what_a_network_cannot_take_is_refused(observation_space, action_space, settings, message):
     with pytest.raises(ConfigError, match=message):
         build_model(observation_space, action_space, settings, Precision.auto)
+
+
+@pytest.mark.parametrize(("device", "asked"), [(None, "cpu"), (torch.device("meta"), "meta")])
+def test_only_the_networks_own_device_is_asked_for_its_precision(monkeypatch, device, asked):
+    def refuse():
+        raise AssertionError("a sampler on the CPU must leave CUDA alone")
+
+    devices = []
+    monkeypatch.setattr(torch.cuda, "is_available", refuse)
+    monkeypatch.setattr(catalog, "resolve_precision", lambda _, __, device: devices.append(device.type))
+    model = build_model(IMAGE, Discrete(2), ModelSettings(), Precision.auto, device)
+    assert devices == [asked]
+    assert {parameter.device.type for parameter in model.parameters()} == {asked}

@@ -8,6 +8,7 @@ import os
 import faulty_environments
 import numpy as np
 import pytest
+import random_environments
 import torch
 from training import remote_settings, spec_of, weights_of
 
@@ -61,6 +62,20 @@ def test_starting_again_begins_anew(worker):
     np.testing.assert_array_equal(again.observations[0], first.observations[0])
     worker.start(remote_settings(seed=2), spec)
     assert not np.array_equal(worker.sample().observations[0], first.observations[0])
+
+
+def test_the_seed_reaches_environments_that_use_the_global_generators():  # spec A5, fault F23
+    def observations(index, seed):
+        worker = RolloutWorker(index)
+        worker.start(remote_settings(random_environments.ID, seed=seed), spec_of(random_environments.ID))
+        found = worker.sample().observations
+        worker.close()
+        return found
+
+    first = observations(1, seed=7)
+    np.testing.assert_array_equal(observations(1, seed=7), first)
+    for other in (observations(2, seed=7), observations(1, seed=8)):
+        assert not np.isin(other, first).any()
 
 
 def test_errors_of_the_environment_come_out_unchanged(worker):  # spec A4

@@ -105,7 +105,7 @@ def test_the_first_fragments_have_the_first_weights_and_share_memory(sources):  
     assert {fragment.worker_index for fragment in fragments} == {1, 2}
     for fragment in fragments:
         arrays = {name: value for name, value in vars(fragment).items() if isinstance(value, np.ndarray)}
-        assert fragment.num_bytes == sum(array.nbytes for array in arrays.values()) > 200_000
+        assert sum(array.nbytes for array in arrays.values()) > 200_000
         for name, array in arrays.items():
             # Views of the object store: nothing was copied, and nobody may write to them.
             assert not array.flags.owndata, name
@@ -121,14 +121,11 @@ def test_does_not_ask_unless_told_so_and_holds_what_is_in_flight_bounded(sources
     ray.get([actor.ping.remote() for actor in workers.actors], timeout=20)  # All six are done, none was taken.
     assert source.request() == 0
     assert source.num_in_flight == 6
-    fragments = collect(source, 6)
+    collect(source, 6)
     assert source.collect(0.2) == []
     assert source.request() == 6
-    statistics = source.statistics()
-    assert statistics.num_requests_in_flight == 6
-    assert statistics.bytes_in_flight == 6 * fragments[0].num_bytes
-    assert statistics.num_fragments == 6
-    assert statistics.num_healthy_workers == 2
+    assert source.num_in_flight == 6
+    assert source.healthy_count == 2
 
 
 def test_weights_are_stored_once_and_sent_only_where_they_are_due(sources, monkeypatch):  # spec I6, fault F10
@@ -151,8 +148,6 @@ def test_weights_are_stored_once_and_sent_only_where_they_are_due(sources, monke
     assert puts == [1, 2]
     source.request()
     assert {(one.worker_index, one.weights_version) for one in collect(source, 2)} == {(1, 2), (2, 2)}
-    # The first weights, 1, 2, and 2 for the slow one.
-    assert source.statistics().num_weight_broadcasts == 4
 
 
 class HotelSet:
@@ -188,22 +183,24 @@ def run_32(env_config, rounds):
     workers = HotelSet(env_config)
     try:
         source = RemoteSource(None, None, tiny_weights(0), max_in_flight=2, workers=workers)
-        seen = set()
+        seen, lags = set(), []
         for version in range(1, rounds + 1):
             source.request()
-            seen.update(fragment.worker_index for fragment in collect(source, 1))
+            fragments = collect(source, 1)
+            seen.update(fragment.worker_index for fragment in fragments)
+            lags += [version - 1 - fragment.weights_version for fragment in fragments]
             source.broadcast(tiny_weights(version))
-        return source.statistics(), seen
+        return lags, seen
     finally:
         workers.stop()
 
 
 def test_the_version_lag_of_32_workers_stays_bounded():  # fault F11
-    statistics, seen = run_32({"seconds": [0.001 * (index % 5) for index in range(32)]}, rounds=300)
+    lags, seen = run_32({"seconds": [0.001 * (index % 5) for index in range(32)]}, rounds=300)
     assert seen == set(range(1, 33))
-    assert statistics.num_fragments >= 300
+    assert len(lags) >= 300
     # 64 requests in flight and two processes that take turns: about 80. A worker left out would have 300.
-    assert 0 < statistics.max_version_lag <= 180
+    assert 0 < max(lags) <= 180
 
 
 def test_one_of_32_workers_that_never_updates_is_found():  # fault F11
@@ -238,11 +235,10 @@ def test_a_killed_worker_is_named_once_and_the_others_fragments_are_kept(sources
     assert len(warnings) == 1
     assert warnings[0].startswith("Rollout worker 2 (environment CartPole-v1) died")
     assert warnings[0].endswith("1 of 2 rollout workers are left.")
-    assert source.healthy_count == source.statistics().num_healthy_workers == 1
-    # Whoever handles the error goes on with what is left; what the dead worker owed counts nowhere.
+    assert source.healthy_count == 1
+    # Whoever handles the error goes on with what is left.
     assert [fragment.worker_index for fragment in collect(source, 2)] == [1, 1]
-    assert source.statistics().num_fragments == 4
-    assert source.statistics().num_fragments_lost == 2
+    assert source.num_in_flight == 0
     os.kill(pids[0], signal.SIGKILL)
     with pytest.raises(WorkerError, match="Rollout worker 1"):
         collect_until_it_fails(source)
@@ -304,7 +300,6 @@ def test_restored_weights_reach_all_and_older_fragments_are_forgotten(sources): 
     source.request()
     source.broadcast(tiny_weights(3))
     assert source.num_in_flight == 0
-    assert source.statistics().num_fragments_lost == 4
     source.request()
     assert {fragment.weights_version for fragment in collect(source, 4)} == {3}
 
@@ -318,7 +313,7 @@ def test_reset_begins_anew_in_the_same_processes(sources):
     settings, spec = remote_settings(steps=9), spec_of()
     source.reset(settings, spec, weights_of(settings, spec, version=0), max_in_flight=1)
     assert pids_of(source._workers) == pids
-    assert source.statistics().num_fragments == 0
+    assert source.num_in_flight == 0
     assert source.request() == 1
     (fragment,) = collect(source, 1)
     assert fragment.actions.shape == (9, 2)

@@ -170,3 +170,38 @@ def test_starts_a_ray_where_none_runs_and_a_killed_driver_takes_its_workers_alon
         finally:
             driver.kill()
     assert_gone(pids, seconds=20.0)
+
+
+STAND_ALONE = """
+import ray
+from actorlearner import Impala
+from actorlearner.exceptions import ResourceError
+from actorlearner.sampling.worker_set import WorkerSet
+from tiny_workers import TinyWorker
+from training import remote_settings
+if __name__ == "__main__":
+    config = remote_settings(workers=1).to_dict()
+    other = WorkerSet(remote_settings(workers=1), None, worker_class=TinyWorker)
+    algorithm = Impala(config=config)
+    algorithm.stop()
+    assert ray.is_initialized(), "others still use it"
+    other.stop()
+    assert not ray.is_initialized(), "started by the engine, left running"
+    try:
+        WorkerSet(remote_settings(workers=1000), None)
+    except ResourceError:
+        assert not ray.is_initialized(), "started by the engine, left running after a refusal"
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    WorkerSet(remote_settings(workers=1), None, worker_class=TinyWorker).stop()
+    assert ray.is_initialized(), "not the engine's to end"
+    print("all is well")
+"""
+
+
+def test_a_ray_of_its_own_ends_with_the_last_workers_and_no_other(tmp_path):
+    (tmp_path / "driver.py").write_text(STAND_ALONE)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    environment["RAY_USAGE_STATS_ENABLED"] = "0"
+    command = [sys.executable, str(tmp_path / "driver.py")]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+    assert done.stdout.strip() == "all is well", done.stderr

@@ -54,8 +54,12 @@ class Impala(Algorithm):
             )
         device = torch.device("cuda" if num_gpus else "cpu")
         model = build_model(
-            self.spec.observation_space, self.spec.action_space, self.settings.model, self.settings.resources.precision
-        ).to(device)
+            self.spec.observation_space,
+            self.spec.action_space,
+            self.settings.model,
+            self.settings.resources.precision,
+            device,
+        )
         options = LearnerOptions(
             learning_rate=PiecewiseLinear.from_setting(settings.lr, settings.lr_schedule),
             entropy_coeff=PiecewiseLinear.from_setting(settings.entropy_coeff, settings.entropy_coeff_schedule),
@@ -128,7 +132,7 @@ class Impala(Algorithm):
         with self.timers.measure("sample"):
             self._source.request()
             settings = cast(ImpalaSettings, self.settings.algorithm)
-            fragments = self._source.collect(max(_WAIT_SECONDS, settings.timeout_s_sampler_manager))
+            fragments = self._source.collect(settings.timeout_s_sampler_manager or _WAIT_SECONDS)
         for fragment in fragments:
             self.counters.num_env_steps_sampled += fragment.env_steps
             self.episodes.add(fragment.episodes)

@@ -25,7 +25,9 @@ class ImpalaSettings(AlgorithmSettings):
     learner_queue_size: int = setting(16, "Batches that may wait for the learner (remote mode).", ge=1)
     learner_queue_timeout: float = setting(300.0, "Seconds without a batch that count as a starvation.", gt=0)
     max_requests_in_flight_per_sampler_worker: int = setting(2, "Fragments asked of a worker ahead of time.", ge=1)
-    timeout_s_sampler_manager: float = setting(0.0, "Seconds that one poll waits for a fragment.", ge=0)
+    timeout_s_sampler_manager: float = setting(
+        0.0, "Longest wait of one poll for a fragment, in seconds; 0 lets the engine choose.", ge=0
+    )
     broadcast_interval: int = setting(1, "Training steps between weight broadcasts.", ge=1)
     opt_type: OptimizerType = setting(OptimizerType.adam, "Optimizer: adam or rmsprop.")
     adam_epsilon: float = setting(1e-8, "Adam's epsilon.", gt=0)

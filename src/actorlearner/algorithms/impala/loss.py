@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import torch
@@ -53,6 +54,15 @@ class LossConstants(NamedTuple):
     entropy_coeff: float
     sum_over_steps: bool
 
+    def for_vtrace(self) -> dict[str, float]:
+        """Return those that ``vtrace`` takes, by its names."""
+        return {
+            "gamma": self.gamma,
+            "clip_rho_threshold": self.clip_rho_threshold,
+            "clip_pg_rho_threshold": self.clip_pg_rho_threshold,
+            "lambda_": self.lambda_,
+        }
+
 
 def impala_loss(
     constants: LossConstants,
@@ -81,8 +91,7 @@ def impala_loss(
         truncated: [T, B] bool.
         valid: [T, B] bool; rows that are not valid enter no sum and no mean.
     """
-    log_policy = torch.log_softmax(logits, dim=-1)
-    log_probs = log_policy.gather(-1, actions.unsqueeze(-1)).squeeze(-1)
+    log_probs, entropies = _policy_terms(logits, actions)
     with torch.no_grad():
         log_rhos = log_probs - behaviour_log_probs
         targets, advantages = vtrace(
@@ -93,35 +102,42 @@ def impala_loss(
             terminated=terminated,
             truncated=truncated,
             valid=valid,
-            gamma=constants.gamma,
-            clip_rho_threshold=constants.clip_rho_threshold,
-            clip_pg_rho_threshold=constants.clip_pg_rho_threshold,
-            lambda_=constants.lambda_,
+            **constants.for_vtrace(),
         )
-        # Each step's weight: masked rows weigh nothing, and with a mean the others share one.
-        mask = valid.to(torch.float32)
-        share = mask / mask.sum().clamp_(min=1.0)
-        weight = mask if constants.sum_over_steps else share
+        weight, share = _step_weights(valid, sum_over_steps=constants.sum_over_steps)
     policy_loss = -(log_probs * (advantages * weight)).sum()
     value_loss = 0.5 * ((values - targets).square() * weight).sum()
-    entropies = -(log_policy.exp() * log_policy).sum(-1)
     bonus = constants.entropy_coeff * (entropies * weight).sum()
-    total_loss = policy_loss + constants.vf_loss_coeff * value_loss - bonus
-    with torch.no_grad():
-        rhos = log_rhos.exp()
-        return ImpalaLoss(
-            total_loss=total_loss,
-            policy_loss=policy_loss.detach(),
-            value_loss=value_loss.detach(),
-            entropy=(entropies * share).sum(),
-            mean_rho=(rhos * share).sum(),
-            clipped_rho_fraction=((rhos > constants.clip_rho_threshold) * share).sum(),
-            explained_variance=_explained_variance(values, targets, share),
-        )
+    rhos = log_rhos.exp()
+    return ImpalaLoss(
+        total_loss=policy_loss + constants.vf_loss_coeff * value_loss - bonus,
+        policy_loss=policy_loss.detach(),
+        value_loss=value_loss.detach(),
+        entropy=(entropies.detach() * share).sum(),
+        mean_rho=(rhos * share).sum(),
+        clipped_rho_fraction=((rhos > constants.clip_rho_threshold) * share).sum(),
+        explained_variance=_explained_variance(values.detach(), targets, share),
+    )
+
+
+def _step_weights(valid: Tensor, *, sum_over_steps: bool) -> tuple[Tensor, Tensor]:
+    """Return each step's weight in the losses and in a mean, both [T, B]; masked rows weigh nothing."""
+    mask = valid.to(torch.float32)
+    share = mask / mask.sum().clamp_(min=1.0)
+    return mask if sum_over_steps else share, share
+
+
+def _policy_terms(logits: Tensor, actions: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the actions' log-probabilities and the policy's entropies, both [T, B]."""
+    log_policy = torch.log_softmax(logits, dim=-1)
+    log_probs = log_policy.gather(-1, actions.unsqueeze(-1)).squeeze(-1)
+    return log_probs, -(log_policy.exp() * log_policy).sum(-1)
 
 
 def _explained_variance(values: Tensor, targets: Tensor, share: Tensor) -> Tensor:
     residuals = targets - values
     target_variance = ((targets - (targets * share).sum()).square() * share).sum()
+    # Equal targets leave a variance of rounding errors, which would divide to a huge number.
+    rounding = 1e-10 * (targets.square() * share).sum()
     residual_variance = ((residuals - (residuals * share).sum()).square() * share).sum()
-    return 1.0 - residual_variance / target_variance
+    return torch.where(target_variance > rounding, 1.0 - residual_variance / target_variance, math.nan)

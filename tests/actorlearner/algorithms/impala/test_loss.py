@@ -117,3 +117,12 @@ def test_explained_variance_is_one_for_perfect_values() -> None:
     tensors["behaviour_log_probs"] = torch.full((STEPS, WIDTH), -20.0)  # every ratio is clipped at 1
     tensors["values"] = tensors["rewards"].clone().requires_grad_()
     assert loss(tensors).explained_variance.item() == pytest.approx(1.0, abs=1e-5)
+
+
+@pytest.mark.parametrize("reward", [0.0, 0.1, 1.0])
+def test_explained_variance_of_equal_targets_is_undefined(reward: float) -> None:
+    tensors = inputs()
+    tensors["terminated"] = torch.ones(STEPS, WIDTH, dtype=torch.bool)
+    tensors["behaviour_log_probs"] = torch.full((STEPS, WIDTH), -20.0)  # every ratio is clipped at 1
+    tensors["rewards"] = torch.full((STEPS, WIDTH), reward)
+    assert loss(tensors).explained_variance.isnan()
