@@ -120,19 +120,13 @@ def test_the_records_decide_how_a_trial_ended(make_tracker, uri):
     trial = FakeTrial("a", 100, {"num_env_steps_sampled": 400})
     records.start(0, "a", {}, trial.config)
     records.result("a", trial.last_result)
-    records.finish("a", records.end_of("a"), "no episode ended")
     tracker = make_tracker()
-    callback = MlflowCallback(
-        tracker,
-        budget=400,
-        metric="episode_return_mean",
-        end_of=lambda trial_id: (next(iter(records)).status, next(iter(records)).reason),
-    )
+    callback = MlflowCallback(tracker, budget=400, metric="episode_return_mean", end_of=records.end_of)
     callback.on_trial_complete(0, [trial], trial)
     assert tracker.close(30)
     run = tracked_runs(uri)["trial_00000"]
     assert (run.info.status, run.data.tags["status"]) == ("FAILED", "failed")
-    assert run.data.tags["error"] == "no episode ended"
+    assert "episode_return_mean was not a number" in run.data.tags["error"]
     assert "score" not in run.data.metrics
 
 
