@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shlex
+import shutil
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -53,11 +55,22 @@ def print_next_steps(console: Console, config: SweepConfig, directory: SweepDire
         rows.append(("best", shown_path(directory.best)))
         if best.checkpoint:
             rows.append(("policy", shown_path(Path(best.checkpoint))))
-        rows.append(("train it", f"python -m sweeps.train --config-dir {shlex.quote(root)} +experiment=best"))
+        rows.append(
+            ("train it", f"{python_command()} -m sweeps.train --config-dir {shlex.quote(root)} +experiment=best")
+        )
     if config.tracking.enabled:
-        rows.append(("look at it", f"python -m sweeps.ui{_uri_argument(config)}"))
+        rows.append(("look at it", f"{python_command()} -m sweeps.ui{_uri_argument(config)}"))
     for label, text in rows:
         console.print(f"[dim]{label:<10}[/dim] {text}", highlight=False, soft_wrap=True)
+
+
+def python_command() -> str:
+    """Return how people start this interpreter: ``python`` where that is it, else its path."""
+    found = shutil.which("python")
+    # The folder decides: virtual environments link to one and the same interpreter.
+    if found is not None and Path(found).parent == Path(sys.executable).parent:
+        return "python"
+    return shlex.quote(shown_path(Path(sys.executable)))
 
 
 def shown_path(path: Path) -> str:

@@ -134,6 +134,9 @@ def main(command: Command, argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("Interrupted.", file=sys.stderr)
         return EXIT_INTERRUPTED
+    except BrokenPipeError:  # the reader, such as head, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_OK
     except SystemExit as stop:  # a job was interrupted, or Hydra has shown what it was asked for
         return stop.code if isinstance(stop.code, int) else EXIT_OK
     except Exception as error:
@@ -146,7 +149,7 @@ def _report(error: Exception) -> int:
 
     if WANTS_TRACEBACK:
         traceback.print_exception(error)
-    if isinstance(error, CONFIGURATION_ERRORS):
+    if isinstance(error, CONFIGURATION_ERRORS) or "Config group override must be" in str(error):
         error = translate(error)
     if isinstance(error, ConfigError):
         print(f"error: {redact(str(error))}", file=sys.stderr)

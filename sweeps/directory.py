@@ -97,7 +97,15 @@ def claim_directory(config: SweepConfig) -> SweepDirectory:
     generated = root.name == name and re.search(r"-\d{8}-\d{6}(-\d+)?$", name)
     for number in itertools.count(2):
         directory = SweepDirectory(config.directory)
-        if directory.claim(config.to_yaml()):
+        try:
+            claimed = directory.claim(config.to_yaml())
+        except OSError as error:
+            raise ConfigError(
+                f"sweep.dir={directory.root} cannot be made ({error.strerror}): choose another.",
+                key="sweep.dir",
+                value=str(directory.root),
+            ) from None
+        if claimed:
             return directory
         if not generated:
             raise ConfigError(

@@ -122,7 +122,7 @@ class Progress:
             min(record.env_steps / budget, 1.0) if record.status is TrialStatus.running else 1.0
             for record in self.records
         )
-        return self.records.seconds * (total - done) / done if done > 0 else None
+        return self.records.training_seconds * (total - done) / done if done > 0 else None
 
     def render(self) -> RenderableType:
         """Draw the live display."""

@@ -7,6 +7,7 @@ import logging
 import os
 import secrets
 import signal
+import socket
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -15,6 +16,8 @@ from types import FrameType
 from typing import Any
 
 from ray.tune.stopper import Stopper
+
+from actorlearner.exceptions import ConfigError
 
 # Ray reads these when it is imported or started; a person's own value wins.
 _ENVIRONMENT = {
@@ -27,6 +30,8 @@ _ENVIRONMENT = {
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     "RAY_LOG_TO_DRIVER_EVENT_LEVEL": "ERROR",
 }
+# How long a cluster may take to answer.
+CLUSTER_TIMEOUT_S = 5.0
 # A socket's name has at most 107 characters, of which Ray's own part takes about 70.
 LONGEST_TEMPORARY_FOLDER = 30
 LOCAL_OBJECT_STORE_BYTES = 128 * 2**20
@@ -106,6 +111,25 @@ def ray_session(*, remote_workers: bool) -> Iterator[list[dict[str, float]]]:
         ray.shutdown()
 
 
+def check_cluster_address(address: str) -> None:
+    """Raise ConfigError unless something listens at a cluster's ``[ray://]host:port``; ``auto`` is left to Ray.
+
+    Ray itself would try for more than a minute and print nothing but its own internals.
+    """
+    host, colon, port = address.removeprefix("ray://").rpartition(":")
+    if not colon or not port.isdigit():
+        return
+    try:
+        socket.create_connection((host, int(port)), timeout=CLUSTER_TIMEOUT_S).close()
+    except OSError as error:
+        raise ConfigError(
+            f"RAY_ADDRESS={address} does not answer ({error}): start the cluster, correct the address, or unset "
+            "RAY_ADDRESS to run on this machine.",
+            key="RAY_ADDRESS",
+            value=address,
+        ) from None
+
+
 @contextmanager
 def cluster_nodes() -> Iterator[list[dict[str, float]] | None]:
     """Connect to the cluster in RAY_ADDRESS, if there is one, before anything is made.
@@ -116,6 +140,7 @@ def cluster_nodes() -> Iterator[list[dict[str, float]] | None]:
     if not on_cluster():
         yield None
         return
+    check_cluster_address(os.environ["RAY_ADDRESS"])
     with ray_session(remote_workers=False) as nodes:
         yield nodes
 
@@ -156,10 +181,13 @@ class StopRequest(Stopper):
 
 
 @contextmanager
-def stop_on_signals(request: StopRequest, on_stop: Callable[[], None]) -> Iterator[None]:
+def stop_on_signals(request: StopRequest, on_stop: Callable[[], None]) -> Iterator[Callable[[], None]]:
     """Turn the first Ctrl-C, SIGTERM or SIGHUP into ``request`` and call ``on_stop``; a second one interrupts at once.
 
     The handlers that were there before are put back: a multirun's next job must hear Ctrl-C, too.
+
+    Yields:
+        A function that sets the handlers again, for after Ray's start: Ray sets its own for SIGTERM, which aborts.
     """
 
     def handle(signal_number: int, frame: FrameType | None) -> None:
@@ -168,9 +196,14 @@ def stop_on_signals(request: StopRequest, on_stop: Callable[[], None]) -> Iterat
         request.request(signal_number)
         on_stop()
 
-    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    def install() -> None:
+        for number in before:
+            signal.signal(number, handle)
+
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    install()
     try:
-        yield
+        yield install
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

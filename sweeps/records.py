@@ -73,6 +73,7 @@ class SweepRecords:
         self.budget = budget
         self.num_trials = num_trials
         self.started = time.monotonic()
+        self._first_start = self.started
         self._records: dict[str, TrialRecord] = {}
 
     def __iter__(self) -> Iterator[TrialRecord]:
@@ -86,8 +87,15 @@ class SweepRecords:
         """Wall time since the sweep began."""
         return time.monotonic() - self.started
 
+    @property
+    def training_seconds(self) -> float:
+        """Wall time since the first trial began."""
+        return time.monotonic() - self._first_start
+
     def start(self, number: int, trial_id: str, params: dict[str, Any], config: dict[str, Any]) -> TrialRecord:
         """Add a trial, or find it again when Tune starts it a second time."""
+        if not self._records:
+            self._first_start = time.monotonic()
         if trial_id not in self._records:
             self._records[trial_id] = TrialRecord(number, trial_id, params, config)
         return self._records[trial_id]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -111,8 +112,8 @@ class _Sweep:
         tracker = self._start_tracker()
         failure: BaseException | None = None
         try:
-            with stop_on_signals(self.stop, self._say_stopping):
-                self._fit(tracker)
+            with stop_on_signals(self.stop, self._say_stopping) as install_handlers:
+                self._fit(tracker, install_handlers)
         except BaseException as error:  # also a second Ctrl-C: what the trials brought must not be lost
             failure = error
         self.records.interrupt_running()
@@ -147,9 +148,10 @@ class _Sweep:
             tracker.end_sweep(status, data, best.trial_id if best else None)
             tracker.close()
 
-    def _fit(self, tracker: SweepTracker | None) -> None:
+    def _fit(self, tracker: SweepTracker | None, ray_is_up: Callable[[], None]) -> None:
         # The display comes first: Ray takes seconds to start.
         with Progress(self.records, self.console) as progress, self._ray():
+            ray_is_up()
             searcher = self._searcher()
             try:
                 self._tuner(searcher, progress, tracker).fit()

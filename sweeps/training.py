@@ -69,7 +69,8 @@ class _Training:
         tracker = self._start_tracker()
         reason = None
         try:
-            with stop_on_signals(self.stop, self._say_stopping), self._ray():
+            with stop_on_signals(self.stop, self._say_stopping) as install_handlers, self._ray():
+                install_handlers()
                 self._train(tracker)
         except KeyboardInterrupt:
             self.console.print("Stopped at once: no checkpoint was written")

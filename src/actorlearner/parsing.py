@@ -38,14 +38,20 @@ def setting(
 
 def range_rule(metadata: Mapping[str, Any]) -> str:
     """Say a field's range in words, for example ``between 0 and 1``; empty where there is none."""
-    low, high, above = metadata.get("ge"), metadata.get("le"), metadata.get("gt")
+    low, high, above = (_number(metadata.get(name)) for name in ("ge", "le", "gt"))
     if above is not None:
-        return f"greater than {above:g}" + (f" and at most {high:g}" if high is not None else "")
+        return f"greater than {above}" + (f" and at most {high}" if high is not None else "")
     if low is not None and high is not None:
-        return f"between {low:g} and {high:g}"
+        return f"between {low} and {high}"
     if low is not None:
-        return f"at least {low:g}"
-    return f"at most {high:g}" if high is not None else ""
+        return f"at least {low}"
+    return f"at most {high}" if high is not None else ""
+
+
+def _number(value: float | None) -> str | None:
+    if value is None:
+        return None
+    return f"{int(value):,}" if float(value).is_integer() else f"{value:g}"
 
 
 def check_range(key: str, value: Any, metadata: Mapping[str, Any]) -> None:

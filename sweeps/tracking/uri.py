@@ -39,6 +39,8 @@ def resolve_uri(uri: str | None, folder: Path | None = None) -> str:
     if uri is None:
         return sqlite_uri(base / "outputs" / "mlflow.db")
     text = uri.strip()
+    if not text:
+        raise uri_error(uri, "it must not be empty", "leave it at null for a database under outputs/.")
     scheme = scheme_of(text)
     if scheme == "":
         path = base / Path(text).expanduser()

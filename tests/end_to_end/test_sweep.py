@@ -57,7 +57,7 @@ def test_a_sweep_prints_its_trials_and_what_to_do_next(finished: tuple[Path, sub
     assert done.stderr == ""
     assert "4 of 4 trials done" in done.stdout
     assert "Best: trial" in done.stdout
-    assert "python -m sweeps.train --config-dir outputs/sweeps/mine +experiment=best" in done.stdout
+    assert "-m sweeps.train --config-dir outputs/sweeps/mine +experiment=best" in done.stdout
     for noise in ("warning", "Warning", "ray.init", "pid=", "INFO"):
         assert noise not in done.stdout
 
@@ -133,7 +133,8 @@ def test_when_all_trials_fail_the_exit_code_is_1_and_the_reason_is_said(tmp_path
     assert {parent.info.status, *(child.info.status for child in children)} == {"FAILED"}
 
 
-def test_ctrl_c_stops_cleanly_and_leaves_nothing_running(tmp_path: Path):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_stops_cleanly_and_leaves_nothing_running(tmp_path: Path, number: signal.Signals):
     arguments = ("search.num_trials=4", "sweep.budget.env_steps_per_trial=50000000", "sweep.name=mine")
     arguments += ("algorithm.min_sample_timesteps_per_iteration=5000",)
     token = str(uuid.uuid4())
@@ -149,9 +150,11 @@ def test_ctrl_c_stops_cleanly_and_leaves_nothing_running(tmp_path: Path):
     for line in process.stdout:
         if line.startswith("first result"):
             break
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     out, err = process.communicate(timeout=60)
-    assert process.returncode == 130, out + err
+    assert process.returncode == 128 + number, out + err
+    assert err == ""
+    assert "Stopping:" in out
     assert "Traceback" not in out + err
     assert "Sweep interrupted" in out
     sweep = tmp_path / "outputs/sweeps/mine"

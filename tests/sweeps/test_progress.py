@@ -72,7 +72,7 @@ def test_the_time_left_follows_from_the_share_that_is_done():
     assert progress.seconds_left() is None
     records.start(0, "a", {}, {})
     records.result("a", {"num_env_steps_sampled": 50, "episode_return_mean": 1.0})
-    records.started -= 10
+    records._first_start -= 10
     left = progress.seconds_left()
     # An eighth of the work took 10 s.
     assert left is not None

@@ -5,7 +5,14 @@ import tempfile
 
 import pytest
 
-from sweeps.ray_session import StopRequest, imports_in_background, short_temporary_folder, stop_on_signals
+from actorlearner.exceptions import ConfigError
+from sweeps.ray_session import (
+    StopRequest,
+    check_cluster_address,
+    imports_in_background,
+    short_temporary_folder,
+    stop_on_signals,
+)
 
 
 def test_the_first_signal_asks_and_the_second_interrupts():
@@ -59,3 +66,9 @@ def test_imports_are_there_when_the_body_has_ended():
     with imports_in_background("wave"):
         pass
     assert "wave" in sys.modules
+
+
+def test_a_dead_cluster_is_said_at_once():
+    with pytest.raises(ConfigError, match=r"RAY_ADDRESS=127\.0\.0\.1:1 does not answer"):
+        check_cluster_address("127.0.0.1:1")
+    check_cluster_address("auto")

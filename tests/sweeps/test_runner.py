@@ -22,7 +22,7 @@ def test_when_tune_itself_fails_the_sweep_is_not_called_completed(
     with initialize_config_dir(str(config_directory()), version_base="1.3"):
         config = load(compose("config", overrides=["sweep.name=mine", "tracking.enabled=false"]))
 
-    def fail(self: object, tracker: object) -> None:
+    def fail(*_: object) -> None:
         raise error
 
     monkeypatch.setattr(runner._Sweep, "_fit", fail)
