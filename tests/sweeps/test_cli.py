@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-import time
 import zipfile
 from pathlib import Path
 
@@ -261,14 +260,12 @@ def shell(
     return done
 
 
-def test_help_is_quick_and_imports_nothing_heavy():
+def test_help_imports_nothing_heavy():
     script = (
         "import sys; sys.argv=['run','--help']; from sweeps.run import main; main();"
         "print([name for name in ('torch','ray','mlflow','optuna','gymnasium','hydra') if name in sys.modules])"
     )
-    started = time.perf_counter()
     done = shell("-c", script, code=0)
-    assert time.perf_counter() - started < 2
     assert done.stdout.strip().endswith("[]")
 
 
