@@ -167,7 +167,7 @@ def test_a_sweep_with_failures_leaves_a_true_study(tmp_path: Path) -> None:
     reasons = {trial.number: trial.user_attrs[FAIL_REASON] for trial in trials if FAIL_REASON in trial.user_attrs}
     assert sorted(reasons) == [3, 4, 6]
     assert reasons[3] == "ValueError: reward is not finite"
-    assert reasons[4].startswith(f"{METRIC} was nan")
+    assert reasons[4].startswith(f"{METRIC} was not a number")
     assert reasons[6] == "RuntimeError: no such environment"
 
 

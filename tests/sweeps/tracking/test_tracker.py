@@ -282,7 +282,8 @@ def test_threads_can_share_a_tracker(make_tracker, uri):
 
 
 def test_passwords_do_not_reach_the_store(make_tracker, uri, monkeypatch):
-    monkeypatch.setattr("sys.argv", ["run.py", "tracking.uri=http://user:s3cret@host:5000"])
+    typed = ["python", "-m", "sweeps.run", "tracking.uri=http://user:s3cret@host:5000"]
+    monkeypatch.setattr("sys.orig_argv", typed)
     tracker = make_tracker()
     config = {"tracking": {"uri": "http://user:s3cret@host:5000"}}
     tracker.start_sweep("id-1", "quiet", config=config, yaml_text="uri: http://user:s3cret@host:5000\n")
