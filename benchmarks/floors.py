@@ -5,6 +5,7 @@ Close other programs first: each number is a wall time on this machine's cores.
 
 from __future__ import annotations
 
+import math
 import sys
 from datetime import date
 from pathlib import Path
@@ -15,7 +16,7 @@ from benchmarks.measure import SEEDS, Row, commit, in_fresh_process, machine
 
 README = Path(__file__).with_name("README.md")
 START, END = "<!-- table -->", "<!-- end of table -->"
-SECONDS = 20
+SECONDS = 10
 ENGINE = (
     ("CartPole-v1, MLP 64-64, local mode, 1 core", "cartpole", 60_000),
     ("Pong, Nature CNN, local mode, 2 cores, float32", "pong", 1_000),
@@ -45,12 +46,12 @@ def learning_rows() -> list[Row]:
     name = "CartPole-v1 preset, 5 seeds"
 
     def row(what: str, unit: str, key: str) -> Row:
-        values = tuple(run[key] for run in runs)
+        values = tuple(run[key] for run in runs if math.isfinite(run[key]))
         return Row(f"{name}: {what}", unit, values, None, lower_is_better=False, command=command)
 
     return [
         row("mean return of the last 100 episodes after 200,000 env steps", "", "final"),
-        row("until that mean reaches 475", "env steps", "solved_at"),
+        row("until that mean reaches 475, of the runs that did", "env steps", "solved_at"),
     ]
 
 
