@@ -20,8 +20,8 @@ SECONDS = 10
 ENGINE = (
     ("CartPole-v1, MLP 64-64, local mode, 1 core", "cartpole", 60_000),
     ("Pong, Nature CNN, local mode, 2 cores, float32", "pong", 1_000),
-    ("Pong, Nature CNN, local mode, 2 cores, bfloat16, 16 environments (the default)", "pong-bfloat16", None),
-    ("Pong, Nature CNN, local mode, 2 cores, bfloat16, 32 environments", "pong-bfloat16-32", 1_800),
+    ("Pong, Nature CNN, local mode, 2 cores, bfloat16, 16 environments (the default)", "pong-bfloat16", 1_800),
+    ("Pong, Nature CNN, local mode, 2 cores, bfloat16, 32 environments", "pong-bfloat16-32", None),
 )
 
 
